@@ -19,7 +19,8 @@ from spotsieve.state.log.record import NO_PAGES
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsigsSettings
 from spotsieve.stream.base.signature import CandidateColumns, Signatures, candidate_columns, unused_columns
-from spotsieve.stream.sign.schemes.spotsigs import NOT_INDEXED, REPEAT_BITS, SpotsigsScheme
+from spotsieve.stream.sign.schemes import NOT_INDEXED
+from spotsieve.stream.sign.schemes.spotsigs import REPEAT_BITS, SpotsigsScheme
 from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
 
 CASES = (

@@ -40,8 +40,6 @@ class FilterReason(enum.IntEnum):
     """A rule exempts pages with this URL."""
     SCRIPT_ONLY = 44
     """The page is a shell: it has scripts and no text of its own."""
-    INCOMPLETE = 45
-    """The payload could not be decoded to its end, so that a longer page would look like a copy of it."""
 
 
 class Markup(enum.IntEnum):
@@ -81,6 +79,9 @@ class Page(NamedTuple):
     """True if invalid UTF-8 in the body was replaced by U+FFFD; counted only."""
     rank: float | None = None
     """The rank that policy.keep = highest or lowest compares; a page without a rank (None) loses to all others."""
+    encoded: bytes | None = None
+    """The payload as sent, if only a part of it could be decoded (body); None for a whole page. Such a page is compared
+    with earlier pages, but is never the original of a page with other bytes."""
     text_source: str = ""
     """The kind of script whose text was put before the body (stream/sign/text/script_text.py); "" for none."""
 

@@ -29,28 +29,38 @@ class SignatureStatus(enum.IntEnum):
     EMPTY = 2
     NOT_TEXT = 3
     TOO_MANY_FEATURES = 4
+    PARTIAL = 5
+    """Judged by the part of its payload that could be decoded. It teaches nothing and is indexed by its digest only."""
     HTTP_STATUS = FilterReason.HTTP_STATUS
     REDIRECT = FilterReason.REDIRECT
     MEDIA_TYPE = FilterReason.MEDIA_TYPE
     EXEMPT = FilterReason.EXEMPT
     SCRIPT_ONLY = FilterReason.SCRIPT_ONLY
-    INCOMPLETE = FilterReason.INCOMPLETE
+    INCOMPLETE = 45
+    """The part of its payload that could be decoded has too little text to be judged."""
 
 
 FINGERPRINTED = np.uint8(SignatureStatus.FINGERPRINTED)
 """The number as a numpy scalar: comparing a column with an enum member takes 3 us more."""
 FILTERED = tuple(SignatureStatus(reason) for reason in FilterReason if reason)
-"""The statuses of pages that are exempt from judging, by the settings or because they are incomplete."""
-MATCHING_NOTHING = (SignatureStatus.EMPTY, *FILTERED)
+"""The statuses of pages that are exempt from judging."""
+MATCHING_NOTHING = (SignatureStatus.EMPTY, SignatureStatus.INCOMPLETE, *FILTERED)
 """Pages with these statuses have no keys: they are not indexed and match no page, not even one with equal bytes."""
 
 _HAS_KEYS = np.ones(256, np.bool_)
 _HAS_KEYS[list(MATCHING_NOTHING)] = False
+_IS_JUDGED = np.zeros(256, np.bool_)
+_IS_JUDGED[[SignatureStatus.FINGERPRINTED, SignatureStatus.PARTIAL]] = True
 
 
 def has_keys(status: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Whether a page is indexed and found at least by its digest.  status: uint8[n] -> bool[n]"""
     return _HAS_KEYS[status]
+
+
+def is_judged(status: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Whether a page is compared with earlier pages by its text.  status: uint8[n] -> bool[n]"""
+    return _IS_JUDGED[status]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +72,8 @@ class Signatures:
     offset: int64[n]
     event_time_ms: int64[n]
     digest: uint64[n, 2], BLAKE2b-128 of the body
-    fingerprint: uint64[n], valid if status is FINGERPRINTED
-    status: uint8[n] (SignatureStatus). A page without fingerprint matches by digest only, an EMPTY or filtered page
+    fingerprint: uint64[n], valid if the page is judged
+    status: uint8[n] (SignatureStatus). A page that is not judged matches by digest only, and one of MATCHING_NOTHING
     matches nothing
     feature_count: uint32[n], features of the whole page before any sampling; its length for policy.keep = longest
     urls, labels: n UTF-8 byte strings; a label may be b""

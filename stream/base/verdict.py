@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.page import FilterReason
-from spotsieve.stream.base.signature import Entry
+from spotsieve.stream.base.signature import Entry, SignatureStatus
 
 
 class Kind(enum.IntEnum):
@@ -60,7 +60,7 @@ class Reason(enum.IntEnum):
     MEDIA_TYPE = FilterReason.MEDIA_TYPE
     EXEMPT = FilterReason.EXEMPT
     SCRIPT_ONLY = FilterReason.SCRIPT_ONLY
-    INCOMPLETE = FilterReason.INCOMPLETE
+    INCOMPLETE = SignatureStatus.INCOMPLETE
     INTERNAL_ERROR = 60
 
     @property
@@ -141,7 +141,7 @@ REASONS = reason_table(
     ReasonRow(
         Reason.INCOMPLETE,
         Kind.UNCHECKED,
-        "its payload is cut or damaged and could not be decoded to its end",
+        "its payload is cut or damaged; no indexed page matches the part that could be decoded",
     ),
     ReasonRow(Reason.INTERNAL_ERROR, Kind.UNCHECKED, "judging it failed with an internal error"),
 )

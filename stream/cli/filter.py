@@ -32,8 +32,9 @@ from spotsieve.stream.cli.standard_streams import has_reader
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input
 
-ABOUT = """Reads JSONL (one object per line, see [input] in `spotsieve config example`), WARC, Parquet, WACZ and ARC, by
-content. Reads gzip, xz, zstd and bzip2, and writes them by the name of the output (.jsonl, .warc or .parquet).
+ABOUT = """Reads JSONL (one object per line, see [input] in `spotsieve config example`), WARC, Parquet, WACZ, ARC and
+pages that a browser saved (MHTML, SingleFile), by content. Reads gzip, xz, zstd and bzip2, and writes them by the name
+of the output (.jsonl, .warc or .parquet).
 Inputs and outputs can be URLs, such as s3://bucket/pages.warc.gz. Outputs get their names when the run is complete; an
 interrupted run leaves NAME.partial. A damaged file is judged up to the damage, all other files completely, and the exit
 code is 3."""

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 import xxhash
 
 from spotsieve.stream.base.errors import InputError, RejectReason
-from spotsieve.stream.base.page import FilterReason, Page
+from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.compression import CompressedStream, GzipMembers
 from spotsieve.stream.files.inputs import Input
@@ -151,18 +151,15 @@ class Intake:
         time_ms: int,
         status: int | None,
         headers: Mapping[str, str],
-        whole: bool,
+        encoded: bytes | None,
     ) -> Page:
         """The page in a record of a web archive.
 
         time_ms: the fetch time in ms since the epoch
         status: the HTTP status; None without an HTTP response
         headers: the headers by their names in lower case
-        whole: whether the whole body could be decoded
+        encoded: the payload as sent, if `body` is only a part of it; None for a whole page
         """
-        filtered = self._acceptance.filtered(status, content_type)
-        if not whole and not filtered:
-            filtered = FilterReason.INCOMPLETE
         return make_page(
             body,
             source=self._source,
@@ -172,9 +169,10 @@ class Intake:
             content_type=content_type,
             event_time_ms=time_ms,
             latest_ms=self.written_ms,
-            filtered=filtered,
+            filtered=self._acceptance.filtered(status, content_type),
             max_page_bytes=self.max_page_bytes,
             rank=self._ranks.find({}, headers),
+            encoded=encoded,
         )
 
 

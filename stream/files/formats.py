@@ -12,15 +12,16 @@ from spotsieve.stream.files.file_format import FileFormat, InputFormat, Record
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import BYTE_ORDER_MARK, JSON_LINES
 from spotsieve.stream.files.parquet.format import PARQUET
+from spotsieve.stream.files.saved_pages import MHTML, SINGLE_FILE
 from spotsieve.stream.files.warc.formats import ARC, WACZ, WARC
 from spotsieve.stream.sign.intake import shorten
 
-FORMATS: tuple[InputFormat, ...] = (JSON_LINES, WARC, PARQUET, WACZ, ARC)
+FORMATS: tuple[InputFormat, ...] = (JSON_LINES, WARC, PARQUET, WACZ, ARC, MHTML, SINGLE_FILE)
 """All formats, in their order in messages. Detection does not depend on the order: formats recognize disjoint files."""
 WRITTEN_FORMATS = tuple(one for one in FORMATS if isinstance(one, FileFormat))
 CSV = ".csv"
 UNWRITTEN_ENDINGS = frozenset(
-    ".7z .arrow .avro .br .cdx .cdxj .csv .db .feather .htm .html .lz4 .lzma .npy .orc .pickle .pkl .rar .sqlite .sz "
+    ".7z .arrow .avro .br .cdx .cdxj .csv .db .feather .lz4 .lzma .npy .orc .pickle .pkl .rar .sqlite .sz "
     ".tar .tgz .toml .tsv .xls .xlsx .xml .yaml .yml .z".split()
 ).union(*(one.endings for one in FORMATS if not isinstance(one, FileFormat)))
 """Suffixes of formats that are never written. An output of such a name would contain JSON lines and mislead readers."""

@@ -112,7 +112,7 @@ def judge_record(
     """
     limits = limits_of(policy, cap, candidate_limit or scheme.candidate_limit)
     preferences = preferences_of_pages(signatures, limits.preference)
-    keys, slots = slots_of(scheme.probe(signatures))
+    keys, slots = slots_of(scheme.probe(signatures), signatures.status)
     buckets = view.buckets(keys)
     first_number, learned, is_new, flags = view.entry_count, None, None, None
     if scheme.bars is not None:
@@ -174,7 +174,7 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy
     The candidate limit bounds the cost of a page in a stream and is not applied here. The matches in a full bucket are
     limited to its postings. If a page is indexed itself, it is among its matches.
     """
-    keys, slots = slots_of(scheme.probe(signatures))
+    keys, slots = slots_of(scheme.probe(signatures), signatures.status)
     met = find_candidates(slots, view.buckets(keys), NEVER, _NEVER_ENDS)
     if not len(met.number):
         return [[] for _ in range(len(signatures))]

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.base.arrays import distinct_places
+from spotsieve.stream.base.arrays import distinct_places, sizes_of
+from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
     ADDRESS_TAG,
@@ -17,7 +18,7 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import (
     TEXT_TAG,
     TITLE_TAG,
 )
-from spotsieve.stream.sign.schemes import Probes
+from spotsieve.stream.sign.schemes import NOT_INDEXED, Probes
 
 
 class Slots(NamedTuple):
@@ -57,11 +58,16 @@ class Postings(NamedTuple):
     inline: NDArray[np.uint64]
 
 
-def slots_of(probes: Probes) -> tuple[NDArray[np.uint64], Slots]:
-    """The distinct keys (uint64[u], ascending), and the slots that refer to them."""
+def slots_of(probes: Probes, status: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], Slots]:
+    """The distinct keys (uint64[u], ascending), and the slots that refer to them.
+
+    status: uint8[n] (SignatureStatus). A PARTIAL page is indexed under its digest only, whatever the scheme
+    """
     keys, bucket = distinct_places(probes.keys)
-    kind = kinds_of(probes.keys)
-    slots = (probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, probes.cap, kind, probes.least_shared)
+    kind, cap, partial = kinds_of(probes.keys), probes.cap, status == SignatureStatus.PARTIAL
+    if partial.any():
+        cap = np.where(np.repeat(partial, sizes_of(probes.bounds)) & (kind != KeyKind.BODY), NOT_INDEXED, cap)
+    slots = (probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, cap, kind, probes.least_shared)
     return keys, Slots(*slots)
 
 

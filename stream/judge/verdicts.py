@@ -19,8 +19,9 @@ _NO_MATCH, _FIRST_ATTEMPT, _LONGER, _RECRAWL = (
 _REASON_OF_STATUS = np.zeros(max(SignatureStatus) + 1, np.uint8)
 """The reason of a page by its SignatureStatus: a page that could not be judged has the reason of the same name."""
 _REASON_OF_STATUS[SignatureStatus.FINGERPRINTED] = Reason.NO_MATCH
+_REASON_OF_STATUS[SignatureStatus.PARTIAL] = Reason.INCOMPLETE
 for _status in SignatureStatus:
-    if _status is not SignatureStatus.FINGERPRINTED:
+    if _status.name in Reason.__members__:
         _REASON_OF_STATUS[_status] = Reason[_status.name]
 
 

@@ -50,9 +50,9 @@ _KEPT, _IN_NEED, _TOO_LITTLE, _NO_TEXT, _UNREAD = range(len(TEXTS) + 1)
 """Indices into TEXTS, and one more for filtered pages."""
 _TEXT_OF_STATUS = np.full(max(SignatureStatus) + 1, _NO_TEXT, np.uint8)
 """uint8, indexed by SignatureStatus. The statuses do not tell `kept` from `in_need`; the language code does."""
-_TEXT_OF_STATUS[[SignatureStatus.FINGERPRINTED, SignatureStatus.TOO_MANY_FEATURES]] = _KEPT
+_TEXT_OF_STATUS[[SignatureStatus.FINGERPRINTED, SignatureStatus.PARTIAL, SignatureStatus.TOO_MANY_FEATURES]] = _KEPT
 _TEXT_OF_STATUS[SignatureStatus.TOO_FEW_FEATURES] = _TOO_LITTLE
-_TEXT_OF_STATUS[list(FILTERED)] = _UNREAD
+_TEXT_OF_STATUS[[SignatureStatus.INCOMPLETE, *FILTERED]] = _UNREAD
 _REASONS = max(Reason) + 1
 
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, CommonText, IndexedEntries, PendingVerdict, StateView
 from spotsieve.stream.base.arrays import distinct, distinct_places
-from spotsieve.stream.base.signature import FINGERPRINTED, Entry, page_ids_at
+from spotsieve.stream.base.signature import FINGERPRINTED, Entry, is_judged, page_ids_at
 from spotsieve.stream.judge import verdicts_of
 from spotsieve.stream.judge.by_host.confirmation import HostContext, read_memories
 from spotsieve.stream.judge.by_host.distinctive_text import (
@@ -142,7 +142,7 @@ def resolve_hosts(
     local = find_host_candidates(held, limits)
     answers = [*shard_candidates, local]
     merged = merge_candidates(answers, limits.candidates, final_kinds(limits), mine)
-    met, judged = merged.met, mine & (signatures.status == FINGERPRINTED)
+    met, judged = merged.met, mine & is_judged(signatures.status)
     pending_verdicts: list[PendingVerdict | None] = [None] * len(signatures)
     for one in shard_candidates:
         for page, attempt in one.pending_verdicts.items():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, EntryPlaces, HostUpdate, IndexUpdate, PendingVerdict, StateView
 from spotsieve.stream.base.arrays import distinct_places, sizes_of
-from spotsieve.stream.base.signature import FINGERPRINTED, page_ids_at
+from spotsieve.stream.base.signature import FINGERPRINTED, is_judged, page_ids_at
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.judge.by_host.confirmation import read_memories, read_pages
 from spotsieve.stream.judge.by_host.learning import keep_texts, learn_again, owned_texts
@@ -81,7 +81,7 @@ def _pages_to_record(round_: Round, resolved: RoundOutcome, share: Share) -> NDA
     signatures = round_.signatures
     # The entry of a page does not contain which page it replaced.
     unsaid = (resolved.entry == NOBODY) | (resolved.replaced != NOBODY)
-    told = (signatures.status == FINGERPRINTED) & unsaid
+    told = is_judged(signatures.status) & unsaid
     told &= np.asarray(resolved.is_new) & (shards_of_pages(signatures, share.shards) == share.number)
     rows = np.flatnonzero(told)
     if not round_.marks:

@@ -74,7 +74,7 @@ class ShardReads(NamedTuple):
 
 def lay_out_keys(signatures: Signatures, scheme: Scheme) -> RoundKeys:
     """All keys of a round's pages that are not mixed with a host."""
-    return RoundKeys(*slots_of(_probed(signatures, scheme, np.zeros(len(signatures), np.bool_))))
+    return RoundKeys(*slots_of(_probed(signatures, scheme, np.zeros(len(signatures), np.bool_)), signatures.status))
 
 
 def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np.uint64]:
@@ -111,7 +111,8 @@ def read_round(signatures: Signatures, scheme: Scheme, view: StateView, share: S
     if scheme.bars is not None:
         walks = shards_of_hosts(signatures, share.shards) == share.number
         common, pages = read_pages(signatures, view, True)
-    laid = RoundKeys(*slots_of(_kept(probes, _need_kernel(probes.keys, probes.bounds, walks, are_its_own))))
+    needed = _need_kernel(probes.keys, probes.bounds, walks, are_its_own)
+    laid = RoundKeys(*slots_of(_kept(probes, needed), signatures.status))
     chosen = are_own(laid.keys, share, scheme.bars is not None)
     keys = laid.keys[chosen]
     own = OwnKeys(keys, _chosen(laid.slots, chosen), view.buckets(keys))
@@ -138,7 +139,8 @@ def read_own_buckets(
     view: the live part of its state by the clock of the round  indexed: bool[n], the pages that become indexed
     """
     probes, own = _probed_by(signatures, scheme, share)
-    keys, slots = slots_of(_kept(probes, own & np.repeat(indexed, sizes_of(probes.bounds))))
+    kept = _kept(probes, own & np.repeat(indexed, sizes_of(probes.bounds)))
+    keys, slots = slots_of(kept, signatures.status)
     return OwnKeys(keys, slots, view.buckets(keys))
 
 

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Buckets, IndexedPages, PendingVerdict, StateView
 from spotsieve.stream.base.arrays import bounds_of, distinct, sizes_of
 from spotsieve.stream.base.jit import kernel
-from spotsieve.stream.base.signature import FINGERPRINTED, Entry, Signatures, candidate_columns, page_ids_at
+from spotsieve.stream.base.signature import (
+    Entry,
+    Signatures,
+    candidate_columns,
+    is_judged,
+    page_ids_at,
+)
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs, find_candidates
 from spotsieve.stream.judge.indexed import confirm_candidates
 from spotsieve.stream.judge.policy import PLAIN_PAIR, preferences_of_pages
@@ -119,7 +125,7 @@ def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict
     The original of some of them may be gone.
     """
     own = shards_of_pages(signatures, share.shards) == share.number
-    rows = np.flatnonzero(own & (signatures.status == FINGERPRINTED))
+    rows = np.flatnonzero(own & is_judged(signatures.status))
     found = view.pending_verdicts(page_ids_at(signatures, rows))
     return {row: attempt for row, attempt in zip(rows.tolist(), found, strict=True) if attempt is not None}
 

@@ -33,7 +33,9 @@ from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.parquet.format import PARQUET
 from spotsieve.stream.files.reader import FileReader, RecordResult
+from spotsieve.stream.files.saved_pages import MHTML, SINGLE_FILE
 from spotsieve.stream.files.warc.formats import ARC, WACZ, WARC
+from tests.fixtures.pages.saved_pages import mhtml, part, saved_by_single_file
 from tests.fixtures.pages.warc_records import warc
 
 Given = tuple[str, str]
@@ -88,14 +90,28 @@ def arc_file(given_pages: Sequence[Given]) -> bytes:
     return b"\n".join([*records, b""])
 
 
+def mhtml_file(given_pages: Sequence[Given]) -> bytes:
+    (url, body) = given_pages[0]
+    saved = mhtml(part(body.encode(), "base64", "text/html; charset=utf-8"))
+    return saved.replace(b"https://example.com/a", url.encode())
+
+
+def single_file(given_pages: Sequence[Given]) -> bytes:
+    return saved_by_single_file(*given_pages[0]).encode()
+
+
 FILES: dict[InputFormat, Callable[[Sequence[Given]], bytes]] = {
     JSON_LINES: json_lines,
     WARC: warc_file,
     PARQUET: parquet_file,
     WACZ: wacz_file,
     ARC: arc_file,
+    MHTML: mhtml_file,
+    SINGLE_FILE: single_file,
 }
 """A file of given pages in each format. A file without a final line end is legal, and the last record then lacks it."""
+ONE_PAGE = (MHTML, SINGLE_FILE)
+"""Formats whose files are one page each."""
 NAMES = [
     f"novel{one.endings[0]}{compression}"
     for one in WRITTEN_FORMATS
@@ -161,12 +177,17 @@ def test_records_of_one_file_are_read_back_as_they_were(
     folder: Path, one: InputFormat, given_pages: list[Given]
 ) -> None:
     source, target = folder / f"source{one.endings[0]}", folder / f"novel{one.written_as.endings[0]}"
+    if one in ONE_PAGE:
+        given_pages = [*given_pages, ("https://e.com/a", "text")][:1]
+    expected = (
+        [(url, saved_by_single_file(url, body)) for url, body in given_pages] if one == SINGLE_FILE else given_pages
+    )
     source.write_bytes(FILES[one](given_pages))
     outcomes = read(source)
-    assert found_pages(outcomes) == given_pages
+    assert found_pages(outcomes) == expected
     write(target, outcomes)
     again = read(target)
-    assert found_pages(again) == given_pages
+    assert found_pages(again) == expected
     assert [len(outcome.record.raw.rstrip()) for outcome in again] == [
         len(outcome.record.raw.rstrip()) for outcome in outcomes
     ]

@@ -134,13 +134,14 @@ def xml_nodes() -> st.SearchStrategy[str]:
     )
 
 
-def xml_words(node: ET.Element) -> Iterator[str]:
-    """The words of a tree that are not in elements that hide them."""
+def xml_words(node: ET.Element, title: ET.Element | None) -> Iterator[str]:
+    """The words of a tree that are not in elements that hide them. title: the title of the page"""
     name = node.tag.rpartition("}")[2]
-    if KINDS.get(name) not in (elements.HIDDEN, elements.HIDDEN_BREAK, elements.SCRIPT, elements.TEMPLATE):
+    hidden = KINDS.get(name) in (elements.HIDDEN, elements.HIDDEN_BREAK, elements.SCRIPT, elements.TEMPLATE)
+    if node is not title and (not hidden or name == "title"):
         yield from re.findall(r"\w+", node.text or "")
         for below in node:
-            yield from xml_words(below)
+            yield from xml_words(below, title)
             yield from re.findall(r"\w+", below.tail or "")
 
 
@@ -150,8 +151,26 @@ def test_pages_of_an_xml_type_have_the_words_of_the_xml_tree(nodes: str) -> None
     page = f"<root xmlns:x='urn:x'>{nodes}</root>"
     numbers = iter(range(1_000_000))
     page = re.sub(r"\bw\b", lambda _: f"w{next(numbers)}", page)
-    expected = list(xml_words(ET.fromstring(page)))
+    tree = ET.fromstring(page)
+    title = next((node for node in tree.iter("title") if node.text), None)
+    expected = list(xml_words(tree, title))
     assert [token for block in tokens_of(page.encode(), Markup.XML) for token in block] == expected
+
+
+def test_the_titles_of_the_entries_of_a_feed_are_text() -> None:
+    feeds = {
+        "RSS": "<rss><channel><title>feed</title>{0}<item><title>one</title><link>a</link></item>"
+        "<item><title><![CDATA[two]]></title></item><item><title/></item></channel></rss>",
+        "Atom": "<feed><title type='text'>feed</title>{0}<entry><title>one</title><link href=a />a</entry>"
+        "<entry><title type='html'>two</title></entry><entry><title/></entry></feed>",
+        "DocBook": "<book><title>feed</title>{0}<chapter><title>one</title><p>a</p></chapter>"
+        "<chapter><title>t<emphasis>w</emphasis>o</title></chapter></book>",
+    }
+    for feed in feeds.values():
+        for before in ("", "<title/>"):
+            page = f"<?xml version='1.0'?>{before}{feed.format('')}".encode()
+            assert tokens_of(page, Markup.XML) == [["one"], ["a"], ["two"]]
+    assert tokens_of(b"<title>page</title><title>two</title><p>a", Markup.HTML) == [["a"]]
 
 
 SECTIONS = [name for names in elements.SECTIONS for name in names]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spotsieve.stream.base.page import Markup
 from spotsieve.stream.sign.text.html import elements
-from tests.reference.text import KINDS, Scanner, Words
+from tests.reference.text import Scanner, Words
 
 LEADS = {name: lead for lead, names in elements.LEADS.items() for name in names}
 
@@ -127,7 +127,7 @@ class _NotingScanner(Scanner):
         words.history.append(depths)
 
     def element(self, name: str, closing: bool) -> None:
-        kind = KINDS.get(name, elements.INLINE)
+        kind = self.kind_of(name, closing)
         empty_xml = self.is_empty_xml(kind, closing)
         empty = empty_xml or (self.empty and not closing and self.in_foreign())
         super().element(name, closing)

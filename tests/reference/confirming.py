@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, SignatureStatus, is_judged
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
     DIGEST_TAG,
     KEY_BITS,
@@ -51,17 +51,17 @@ class ConfirmingScheme:
     def probe(self, signatures: Signatures) -> Probes:
         """A page without a fingerprint has its digests only; an empty one has no keys; text digest 0, 0 is none."""
         status = signatures.status
-        some, whole = status != SignatureStatus.EMPTY, status == SignatureStatus.FINGERPRINTED
+        some, judged = status != SignatureStatus.EMPTY, is_judged(status)
         texts = some & signatures.text_digest.any(axis=1)
         tables = self.design.keys(signatures.fingerprint)
         owner = np.repeat(np.arange(len(status)), np.diff(signatures.features_bounds))
-        used = whole[owner]
-        hosted, nothing = whole & (signatures.host != 0), np.zeros(len(owner) + len(status), np.uint64)
+        used = judged[owner]
+        hosted, nothing = judged & (signatures.host != 0), np.zeros(len(owner) + len(status), np.uint64)
         parts = [
             _digests(signatures.digest, DIGEST_TAG, some),
             _digests(signatures.text_digest, TEXT_TAG, texts),
             *(
-                (np.flatnonzero(whole), tables[whole, table], signatures.fingerprint[whole])
+                (np.flatnonzero(judged), tables[judged, table], signatures.fingerprint[judged])
                 for table in range(len(self.design))
             ),
             (owner[used], _tagged(signatures.features[used], MINIMA_TAG), nothing[: used.sum()]),

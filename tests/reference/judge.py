@@ -72,8 +72,9 @@ class ObviousJudge:
     def _judge_page(self, signatures: Signatures, index: int) -> Outcome:
         status = SignatureStatus(int(signatures.status[index]))
         judged = status is SignatureStatus.FINGERPRINTED
-        novel = ("novel", "no_match") if judged else ("unchecked", status.name.lower())
+        novel = ("novel", "no_match") if judged else ("unchecked", reason_without_original(status))
         page, keys = row_of(signatures, index, self.policy.preference), self.keys_of(signatures, index)
+        keys = caps_of_status(keys, status)
         number, score, reason, found_by, cut, outgrown, recrawl = self._original(page, keys, status)
         longest = max(outgrown, key=lambda row: row.preference) if outgrown and judged else None
         replaced = page_id_text(*longest[:3]) if longest else ""
@@ -84,7 +85,7 @@ class ObviousJudge:
                 return novel[0], replaced, None, again, 0, cut
             return "duplicate", page_id_text(*original[:3]), score, reason, int(found_by), cut
         open_keys = [key for key in keys if len(self.buckets.get(key.bucket, [])) < self.cap]
-        self.capped += len(keys) - len(open_keys)
+        self.capped += sum(key.cap > 0 for key in keys) - sum(key.cap > 0 for key in open_keys)
         open_keys = [key for key in open_keys if len(self.buckets.get(key.bucket, [])) < key.cap]
         if open_keys:
             for key in open_keys:
@@ -139,6 +140,18 @@ class ObviousJudge:
             else:
                 cut = True
         return None, 0.0, "", KeyKind(0), cut, outgrown, recrawl
+
+
+def reason_without_original(status: SignatureStatus) -> str:
+    """The reason of a page that is not judged, or is partial, and is no copy."""
+    return "incomplete" if status is SignatureStatus.PARTIAL else status.name.lower()
+
+
+def caps_of_status(keys: list[Key], status: SignatureStatus) -> list[Key]:
+    """The keys of a page. A partial page is indexed under its digest only."""
+    if status is not SignatureStatus.PARTIAL:
+        return keys
+    return [key if key.kind is KeyKind.BODY else key._replace(cap=0) for key in keys]
 
 
 def row_of(signatures: Signatures, index: int, preference: int) -> Row:

@@ -10,12 +10,13 @@ from spotsieve.stream.judge.policy import ANY_KIND, PLAIN, Policy, Preference
 from tests.reference.common_text import CommonText
 from tests.reference.containment import EntryText, PageView, entry_of, look_up
 from tests.reference.host_memory import Memory, hash_of_text, hash_of_url
-from tests.reference.judge import Key, Outcome, digest_key
+from tests.reference.judge import Key, Outcome, caps_of_status, digest_key, reason_without_original
 from tests.reference.packed_text import PageText, text_of
 from tests.reference.page_pairs import Bars, compare
 from tests.reference.worth import is_better, preference_of
 
 PageId = tuple[str, int, int]
+JUDGED = (SignatureStatus.FINGERPRINTED, SignatureStatus.PARTIAL)
 
 
 class Answer(NamedTuple):
@@ -84,13 +85,13 @@ class RememberingJudge:
         outcomes, pending_verdicts = [], dict[PageId, PageVerdict]()
         for index in range(len(signatures)):
             page, text = id_of(signatures, index), text_of(signatures, index)
-            if signatures.status[index] == SignatureStatus.FINGERPRINTED:
-                text = self.common.look_up(text)
+            status = SignatureStatus(int(signatures.status[index]))
+            if status in JUDGED:
+                text = self.common.look_up(text, learns=status is SignatureStatus.FINGERPRINTED)
             known = self._known(signatures, index, found.get(page))
             found[page] = known or self._judge_page(signatures, index, text)
             outcomes.append(found[page].outcome)
-            judged = signatures.status[index] == SignatureStatus.FINGERPRINTED
-            if known is None and judged and (not found[page].indexed or found[page].original is not None):
+            if known is None and status in JUDGED and (not found[page].indexed or found[page].original is not None):
                 pending_verdicts[page] = found[page]
         for source, partition, offset in committed:
             self.pending_verdicts = {
@@ -128,7 +129,7 @@ class RememberingJudge:
     def _known(self, signatures: Signatures, index: int, earlier: PageVerdict | None) -> PageVerdict | None:
         """The verdict that the page had, if it was judged before and could come back."""
         page, status = id_of(signatures, index), SignatureStatus(int(signatures.status[index]))
-        remembered = self.pending_verdicts.get(page) if status is SignatureStatus.FINGERPRINTED else None
+        remembered = self.pending_verdicts.get(page) if status in JUDGED else None
         if remembered and remembered.original is not None and not self._entry(remembered.original):
             remembered = None
         for key in self.keys_of(signatures, index):
@@ -149,7 +150,7 @@ class RememberingJudge:
             signatures.urls[index].decode().partition("#")[0],
             look_up(text, self.memories.get(text.host, Memory()), self.bars.template_share),
             preference_of(signatures, index, self.policy.preference),
-            self.keys_of(signatures, index),
+            caps_of_status(self.keys_of(signatures, index), status),
             status,
         )
         verdict = self._resolve(page)
@@ -227,7 +228,7 @@ class RememberingJudge:
 
     def _index(self, page: JudgedPage) -> bool:
         open_keys = [key for key in page.keys if len(self.buckets.get(key.bucket, [])) < self.cap]
-        self.capped += len(page.keys) - len(open_keys)
+        self.capped += sum(key.cap > 0 for key in page.keys) - sum(key.cap > 0 for key in open_keys)
         open_keys = [key for key in open_keys if len(self.buckets.get(key.bucket, [])) < key.cap]
         if not open_keys:
             return False
@@ -244,7 +245,7 @@ def without_original(status: SignatureStatus) -> tuple[str, str, None, str]:
     """The first four of the outcome of a page that is no copy."""
     if status is SignatureStatus.FINGERPRINTED:
         return "novel", "", None, "no_match"
-    return "unchecked", "", None, status.name.lower()
+    return "unchecked", "", None, reason_without_original(status)
 
 
 def again(found: PageVerdict) -> PageVerdict:
@@ -277,7 +278,7 @@ class KeysOfPages:
         if status in MATCHING_NOTHING:
             return []
         body = digest_key(signatures, index, "digest", KeyKind.BODY)
-        if status is not SignatureStatus.FINGERPRINTED:
+        if status not in JUDGED:
             return [body]
         text = text_of(signatures, index)
         features = signatures.features[slice(*signatures.features_bounds[index : index + 2])].tolist()

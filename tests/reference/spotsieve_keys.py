@@ -27,7 +27,7 @@ def keys_of_page(signatures: Signatures, row: int, minima_cap: int) -> list[Key]
         return []
     low, high = map(int, signatures.digest[row])
     keys = [Key(_tagged(DIGEST_TAG, low), high, True, UNCAPPED)]
-    if status != SignatureStatus.FINGERPRINTED:
+    if status not in (SignatureStatus.FINGERPRINTED, SignatureStatus.PARTIAL):
         return keys
     host, features = int(signatures.host[row]), int(signatures.feature_count[row])
     keys += [Key(_tagged(MINIMA_TAG, value), 0, False, minima_cap) for value in _own(signatures, "features", row)]

@@ -219,7 +219,7 @@ class Scanner:
 
     def element(self, name: str, closing: bool) -> None:
         words = self.words
-        kind = KINDS.get(name, elements.INLINE)
+        kind = self.kind_of(name, closing)
         if kind not in (elements.INLINE, elements.HIDDEN, elements.SCRIPT):
             words.end_word()
         if self.is_empty_xml(kind, closing):
@@ -239,6 +239,12 @@ class Scanner:
             self.hide()
         elif not closing:
             self.raw_text(kind, name)
+
+    def kind_of(self, name: str, closing: bool) -> int:
+        """The kind of a tag; in XML, the title of an entry and the end tag of any title are blocks."""
+        if self.xml and name == "title" and not self.foreign:
+            return elements.BLOCK if closing or (self.title is not None and not self.empty) else elements.HIDDEN
+        return KINDS.get(name, elements.INLINE)
 
     def is_empty_xml(self, kind: int, closing: bool) -> bool:
         """Whether this is an empty-element tag of XML. In svg and math the slash counts in HTML too."""

@@ -6,11 +6,9 @@ in each run. Here the name of a record is a digest of its bytes.
 
 import io
 import re
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import xxhash
 from warcio.archiveiterator import ARCIterator
 from warcio.exceptions import ArchiveLoadFailed
 from warcio.statusandheaders import StatusAndHeadersParserException
@@ -18,12 +16,13 @@ from warcio.timeutils import timestamp_to_iso_date
 
 from spotsieve.stream.base.errors import InputError, RejectReason
 from spotsieve.stream.files.file_format import Record, too_large
+from spotsieve.stream.files.warc.http import is_response
+from spotsieve.stream.files.warc.records import build_record
 
 _MAX_HEADER_BYTES = 64 * 2**10
 _READ_AHEAD_BYTES = 2**20
 """Bytes that warcio may read beyond a header."""
 _PIECE_BYTES = 2**16
-_HTTP = b"HTTP/"
 _DATE = re.compile(r"[0-9]{8,14}")
 
 
@@ -132,17 +131,11 @@ def _as_warc(is_head: bool, fields: dict[str, str], date: str, head: bytes, cont
     content_type = fields["content-type"]
     if is_head:
         kind = "warcinfo"
-    elif content.startswith(_HTTP):
+    elif is_response(content):
         kind, content_type = "response", "application/http; msgtype=response"
-    name = uuid.UUID(bytes=xxhash.xxh3_128_digest(head + b"\n" + content))
-    lines = [
-        "WARC/1.0",
-        f"WARC-Type: {kind}",
-        f"WARC-Record-ID: <urn:uuid:{name}>",
-        f"WARC-Filename: {uri.removeprefix('filedesc://')}" if is_head else f"WARC-Target-URI: {uri}",
-        f"WARC-Date: {date}",
-        *([] if is_head else [f"WARC-IP-Address: {fields['ip-address']}"]),
-        f"Content-Type: {content_type}",
-        f"Content-Length: {len(content)}",
-    ]
-    return "\r\n".join(lines).encode("utf-8", "replace") + b"\r\n\r\n" + content + b"\r\n\r\n"
+    header = {"WARC-Type": kind, "WARC-Date": date, "Content-Type": content_type}
+    if is_head:
+        header["WARC-Filename"] = uri.removeprefix("filedesc://")
+    else:
+        header |= {"WARC-Target-URI": uri, "WARC-IP-Address": fields["ip-address"]}
+    return build_record(header, content, head)

@@ -137,7 +137,7 @@ class Warc(FileFormat):
             time_ms=capture.time_ms,
             status=capture.status,
             headers=capture.headers,
-            whole=capture.whole,
+            encoded=capture.encoded,
         )
 
     def is_about_page(self, record: Record, intake: Intake) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ MAX_HEADER_BYTES = 256 * 2**10
 MAX_CODINGS = 5
 """A body may be encoded so many times over, as in curl. Each of thousands of codings that hardly shrink it would be
 decoded to a whole page."""
-_STATUS_LINES = (b"HTTP", b"ICY ")
-"""The first letters of status lines. Some servers write "HTTP 200 OK", and SHOUTcast writes "ICY 200 OK"."""
+_STATUS_LINE = re.compile(rb"HTTPS?/|(?:HTTPS?|ICY)[ \t]+[0-9]{3}(?![0-9])", re.IGNORECASE)
+"""The beginning of a status line. Some servers write "HTTP 200 OK", and SHOUTcast writes "ICY 200 OK"."""
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP_CHECKSUM, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 2, 4, 8, 16
 _GZIP_TRAILER_BYTES = 8
@@ -62,7 +63,7 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     """
     end = header_end(block, MAX_HEADER_BYTES)
     head, body = (block[:end], block[end:]) if end >= 0 else (block, b"")
-    if head[:4].upper() not in _STATUS_LINES or len(head) > MAX_HEADER_BYTES:
+    if not is_response(head) or len(head) > MAX_HEADER_BYTES:
         raise PageError(
             RejectReason.BAD_WARC,
             "HTTP response",
@@ -84,11 +85,17 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     whole, sent_bytes = True, len(body)
     for coding in reversed(content + transfer):
         if coding == "chunked":
-            body = _join_chunks(body)
+            joined = _join_chunks(body)
+            body, whole = joined.text, whole and joined.whole
         elif (decoded := _decode(body, coding, max_body_bytes + 1)) is not None:
             # A body may be cut between two members. Then only its length tells.
             body, whole = decoded.text, whole and decoded.whole and not _is_shorter(sent_bytes, fields)
     return HttpResponse(fields.get("content-type"), body, _status_of(head), fields, whole)
+
+
+def is_response(block: bytes) -> bool:
+    """Whether a block of bytes begins with a status line."""
+    return _STATUS_LINE.match(block) is not None
 
 
 def _is_shorter(sent_bytes: int, fields: Mapping[str, str]) -> bool:
@@ -148,7 +155,14 @@ def field_lines(head: str) -> list[tuple[str, str]]:
     return found
 
 
-def _join_chunks(body: bytes) -> bytes:
+class _DecodedPayload(NamedTuple):
+    """The decoded part of a body. whole: whether the body was decoded to its end"""
+
+    text: bytes
+    whole: bool = True
+
+
+def _join_chunks(body: bytes) -> _DecodedPayload:
     """Join chunks (RFC 9112, sec. 7.1). A body without chunks stays as it is; a cut one gives the chunks it has."""
     joined = bytearray()
     place = 0
@@ -157,19 +171,12 @@ def _join_chunks(body: bytes) -> bytes:
         try:
             size = int(body[place : line_end if line_end >= 0 else place].split(b";")[0].strip(), 16)
         except ValueError:
-            return bytes(joined) if joined else body
+            return _DecodedPayload(bytes(joined), whole=False) if joined else _DecodedPayload(body)
         if size <= 0:
-            return bytes(joined)
+            return _DecodedPayload(bytes(joined))
         joined += body[line_end + 1 : line_end + 1 + size]
         place = line_end + 1 + size
         place += len(body[place : place + 2]) - len(body[place : place + 2].lstrip(b"\r\n"))
-
-
-class _DecodedPayload(NamedTuple):
-    """The decoded part of a body. whole: whether the body was decoded to its end"""
-
-    text: bytes
-    whole: bool = True
 
 
 def _decode(body: bytes, coding: str, most: int) -> _DecodedPayload | None:

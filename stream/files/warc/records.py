@@ -6,14 +6,17 @@ bytes. And FastWARC 2.0.1 with auto_decode lost the record after a chunked gzip 
 
 import fnmatch
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+import xxhash
+
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.compression import GzipMembers
 from spotsieve.stream.files.file_format import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
-from spotsieve.stream.files.warc.http import header_end, read_fields, read_http
+from spotsieve.stream.files.warc.http import header_end, is_response, read_fields, read_http
 from spotsieve.stream.sign.intake.fields import read_time
 
 _VERSION = b"WARC/"
@@ -22,8 +25,9 @@ _MAX_HEADER_BYTES = 64 * 2**10
 _CLOSING = b"\r\n\r\n"
 _PAGE_TYPES = frozenset({"response", "resource", "conversion"})
 _COMPANION_TYPES = frozenset({"resource", "conversion", "metadata"})
+_PART_FIELDS = ("warc-truncated", "warc-segment-number")
+"""Fields of a record that holds only the beginning of a payload."""
 _HTTP_TYPES = ("application/http", "message/http")
-_HTTP = b"HTTP/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Capture:
     """The page in a WARC record.
 
     status: of the HTTP response; None where the record holds none
-    whole: whether the whole payload could be decoded
+    encoded: the payload as sent, if `body` is only a part of it; None for a whole payload
     headers: those of the record before those of the HTTP response, which a stranger wrote, by names in lower case
     """
 
@@ -41,7 +45,12 @@ class Capture:
     time_ms: int
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict, compare=False)
-    whole: bool = True
+    encoded: bytes | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the whole payload was stored and could be decoded."""
+        return self.encoded is None
 
 
 def split_warc(
@@ -75,7 +84,8 @@ def capture_of(
     A record that a crawler writes about a page is no page. companion_uris: patterns of the URIs of such records
 
     A response is HTTP by its Content-Type, or by its first bytes if it has another one or none. Payloads are decoded
-    (chunks, Content-Encoding) up to max_body_bytes + 1, which is enough to see that one is too long.
+    (chunks, Content-Encoding) up to max_body_bytes + 1, which is enough to see that one is too long. The payload of a
+    record that is truncated, or is the first of several segments, is not whole.
     Raises PageError BAD_WARC or BAD_TIME.
     """
     end, fields = header_end(raw), read_record_fields(raw)
@@ -98,11 +108,13 @@ def capture_of(
             "look at the tool that wrote the file",
         )
     time_ms = read_time(fields.get("warc-date"), missing_time_ms, "WARC-Date", years=True)
+    is_part = any(fields.get(name) for name in _PART_FIELDS)
     if not is_http:
-        return Capture(url, content_type or None, block, time_ms, None, fields)
+        return Capture(url, content_type or None, block, time_ms, None, fields, block if is_part else None)
     http = read_http(block, max_body_bytes)
     headers = {**http.fields, **fields}
-    return Capture(url, http.content_type, http.body, time_ms, http.status, headers, http.whole)
+    encoded = None if http.whole and not is_part else block[max(0, header_end(block)) :]
+    return Capture(url, http.content_type, http.body, time_ms, http.status, headers, encoded)
 
 
 def holds_http(fields: Mapping[str, str], block: bytes) -> bool:
@@ -112,7 +124,7 @@ def holds_http(fields: Mapping[str, str], block: bytes) -> bool:
     """
     if fields.get("content-type", "").lower().startswith(_HTTP_TYPES):
         return True
-    return fields.get("warc-type", "").lower() == "response" and block.startswith(_HTTP)
+    return fields.get("warc-type", "").lower() == "response" and is_response(block)
 
 
 def uri_of(fields: Mapping[str, str]) -> str:
@@ -148,6 +160,17 @@ def is_revisit(fields: Mapping[str, str]) -> bool:
 def read_record_fields(raw: bytes) -> dict[str, str]:
     """The fields of a record's header by their names in lower case; the first of equals counts."""
     return read_fields(raw[: header_end(raw)])
+
+
+def build_record(fields: Mapping[str, str], content: bytes, origin: bytes = b"") -> bytes:
+    """A record of WARC/1.0, whose name is a digest of its content and its origin, so that it is the same in each run.
+
+    fields: of its header, beside WARC-Record-ID and Content-Length  origin: the header in the source of the record
+    """
+    name = uuid.UUID(bytes=xxhash.xxh3_128_digest(origin + b"\n" + content))
+    own = {"WARC-Record-ID": f"<urn:uuid:{name}>", **fields, "Content-Length": str(len(content))}
+    lines = ["WARC/1.0", *(f"{field}: {value}" for field, value in own.items())]
+    return "\r\n".join(lines).encode("utf-8", "replace") + b"\r\n\r\n" + content + _CLOSING
 
 
 def closed(raw: bytes) -> bytes:

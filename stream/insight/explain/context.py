@@ -14,7 +14,7 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import NotFoundError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import Entry, Signatures, SignatureStatus, page_id_text
+from spotsieve.stream.base.signature import Entry, Signatures, SignatureStatus, is_judged, page_id_text
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.insight.explain.explanation import (
     CandidatePage,
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 
 _MAX_NAMED = 5
 _HOUR_MS = 3_600_000
+_PARTIAL = (
+    "Only a part of the page's payload could be decoded. It is compared by this part, teaches its host nothing, and is "
+    "never the original of a page with other bytes."
+)
 _NO_ORIGINAL = "it is no longer an original"
 
 
@@ -139,7 +143,8 @@ def explain(
     found = _find_pages(wanted, chain(_pages_of(files, settings), texts))
     page = page or found.get(own)
     pair = _texts(page, found.get(other.entry) if other is not None else None, other, context, trace)
-    notes = [*subject.notes, *_notes(trace, other, pair, bool(files), settings)]
+    partial = [_PARTIAL] if subject.signatures.status[0] == SignatureStatus.PARTIAL else []
+    notes = [*subject.notes, *partial, *_notes(trace, other, pair, bool(files), settings)]
     facts = SubjectFacts(name, own.id, own.url, time_text(own.event_time_ms), subject.source)
     return Explanation(facts, _comparison(context, trace), recorded, other, pair, {}, tuple(notes))
 
@@ -317,7 +322,7 @@ def context_after(page: Page | None, settings: Settings, scheme: Scheme) -> Expl
     signatures = engine.engine.scheme.sign([page])
     for _ in engine.judge_signed(signatures):
         pass
-    known = {0: int(signatures.fingerprint[0])} if signatures.status[0] == SignatureStatus.FINGERPRINTED else {}
+    known = {0: int(signatures.fingerprint[0])} if is_judged(signatures.status)[0] else {}
     return replace(context_of(engine, settings), fingerprints=known)
 
 

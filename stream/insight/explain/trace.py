@@ -64,7 +64,7 @@ def trace_page(
     verdicts = judge_alone(signatures, scheme, view, candidate_limit, policy)
     also = [*also, *_original_of_pending(signatures, view)]
     limit = candidate_limit or scheme.candidate_limit
-    keys, slots = slots_of(scheme.probe(signatures))
+    keys, slots = slots_of(scheme.probe(signatures), signatures.status)
     buckets = view.buckets(keys)
     judged = find_candidates(slots, buckets, limit, final_kinds(limits_of(policy, 0, limit)))
     pairs = find_candidates(slots, buckets, NEVER, _NOTHING_ENDS)

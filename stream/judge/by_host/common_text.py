@@ -36,12 +36,12 @@ _UNLISTED = np.uint64(0)
 
 
 @kernel
-def find_common_text(common, judged, host, titles, title_bounds, blocks, block_bounds, learns):
+def find_common_text(common, judged, host, titles, title_bounds, blocks, block_bounds, counted):
     """How common each block is on other hosts, as far as the earlier pages show: uint8[b] (NO_COMMON_TEXT, ...).
 
-    learns: whether the pages are counted  ->  common
+    judged, counted: bool[n], pages that are compared, and those of them that are counted  ->  common
     """
-    # common: uint64[COMMON_SLOTS]  judged: bool[n], pages that are compared and counted  host: uint64[n]
+    # common: uint64[COMMON_SLOTS]  host: uint64[n]
     # titles: uint16[t]  title_bounds: int64[n + 1]  blocks: uint64[b]  block_bounds: int64[n + 1]
     how_common = np.zeros(len(blocks), np.uint8)
     for page in range(len(judged)):
@@ -56,7 +56,7 @@ def find_common_text(common, judged, host, titles, title_bounds, blocks, block_b
             slot = _find(common, identity)
             if slot >= 0:
                 how_common[place] = _how_common(common[slot])
-            if learns:
+            if counted[page]:
                 _count(common, identity, slot, shown)
     return how_common
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, CommonText, IndexedEntries, PendingVerdict, StateView
 from spotsieve.stream.base.arrays import distinct, distinct_places, places_in, sizes_of
 from spotsieve.stream.base.jit import kernel
-from spotsieve.stream.base.signature import FINGERPRINTED, Signatures
+from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged
 from spotsieve.stream.judge.by_host import thresholds
 from spotsieve.stream.judge.by_host.common_text import find_common_text
 from spotsieve.stream.judge.by_host.distinctive_text import (
@@ -105,12 +105,12 @@ def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[C
     how_common = find_common_text(
         *(
             common.slots,
-            signatures.status == FINGERPRINTED,
+            is_judged(signatures.status),
             signatures.host,
             signatures.titles,
             signatures.titles_bounds,
         ),
-        *(signatures.blocks, signatures.blocks_bounds, learns),
+        *(signatures.blocks, signatures.blocks_bounds, learns & (signatures.status == FINGERPRINTED)),
     )
     return common, texts_of(signatures, how_common)
 

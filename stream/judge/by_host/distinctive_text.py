@@ -26,7 +26,7 @@ from spotsieve.stream.base.page_text import (
     words_of,
     words_outside_links,
 )
-from spotsieve.stream.base.signature import OwnText, Signatures
+from spotsieve.stream.base.signature import OwnText, Signatures, SignatureStatus
 from spotsieve.stream.judge.by_host.common_text import NO_COMMON_TEXT, NOTICE
 from spotsieve.stream.judge.by_host.memory import (
     BLOCK_TO_ITEM,
@@ -146,8 +146,8 @@ def no_texts() -> EntryTexts:
 
 
 def empty_entry_texts(signatures: Signatures) -> EntryTexts:
-    """Room for the own texts of a record's n pages (keep_own_text)."""
-    count = len(signatures)
+    """Room for the own texts of a record's n pages (keep_own_text). Of a partial page not even the title is kept."""
+    count, titles_first = len(signatures), signatures.titles_bounds[:-1]
     sample_first = np.arange(count, dtype=np.int64) * ENTRY_SAMPLES
     block_first = np.arange(count, dtype=np.int64) * ENTRY_BLOCKS
     main, whole, every = np.zeros((3, count), np.uint8)
@@ -163,8 +163,8 @@ def empty_entry_texts(signatures: Signatures) -> EntryTexts:
         block_first,
         block_first.copy(),
         np.ascontiguousarray(signatures.titles, np.uint16),
-        signatures.titles_bounds[:-1].copy(),
-        signatures.titles_bounds[1:].copy(),
+        titles_first.copy(),
+        np.where(signatures.status == SignatureStatus.PARTIAL, titles_first, signatures.titles_bounds[1:]),
     )
 
 

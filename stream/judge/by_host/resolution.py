@@ -12,7 +12,7 @@ from spotsieve.state.index import NOBODY, Buckets, HostUpdate, StateView
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
-from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, page_ids_of
+from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged, page_ids_of
 from spotsieve.stream.judge.by_host.confirmation import HostContext, load_host_context
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
@@ -69,7 +69,8 @@ class _Record(NamedTuple):
     slots: the keys of the pages
     sizes: int64[u], number of postings in each bucket
     row: int64[n], the row of each page's host in the memory
-    judged: bool[n], pages that are compared and teach
+    judged: bool[n], pages that are compared
+    teaches: bool[n], pages whose text is kept and teaches
     place: int64[m], the place of each pair's page in `indexed`; NOBODY for a candidate that is known not to be the
     original
     pages: the pages of the record
@@ -84,6 +85,7 @@ class _Record(NamedTuple):
     sizes: NDArray[np.int64]
     row: NDArray[np.int64]
     judged: NDArray[np.bool_]
+    teaches: NDArray[np.bool_]
     met: CandidatePairs
     place: NDArray[np.int64]
     pages: PageTexts
@@ -122,7 +124,7 @@ def judge_with_hosts(
 ) -> HostJudgment:
     """Judge and index the pages of a record in order. alone: judge each page on its own, index and teach nothing"""
     met = find_candidates(slots, buckets, limits.candidates, final_kinds(limits))
-    judged = signatures.status == FINGERPRINTED
+    judged = is_judged(signatures.status)
     page_ids = page_ids_of(signatures)
     pending_verdicts = load_pending_verdicts(page_ids, judged, view)
     read = load_host_context(signatures, met, view, pending_verdicts, not alone, limits.preference)
@@ -199,8 +201,9 @@ def resolve_with_hosts(
     within = empty_entry_texts(signatures) if within is None else within
     flags = np.zeros(len(signatures.blocks), np.uint8)
     hashes = page_hashes(signatures)
+    teaches = judged & (signatures.status == FINGERPRINTED)
     record = _Record(
-        *(slots, sizes, read.row, judged, met, place, read.pages, hashes, read.texts, within, addresses),
+        *(slots, sizes, read.row, judged, teaches, met, place, read.pages, hashes, read.texts, within, addresses),
         *preferences,
     )
     resolution = empty_resolution(slots, len(signatures), len(sizes))
@@ -321,7 +324,7 @@ def _resolve_kernel(record, known, memory, chosen, table, limits, learns, entry_
         if not learns:
             continue
         if original == NOBODY:
-            if record.judged[page]:
+            if record.teaches[page]:
                 keep_own_text(pages, page, asked, record.within, answer.compared.ordered)
                 for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
                     flags[place] = asked.flags[place - pages.block_bounds[page]]
@@ -330,6 +333,6 @@ def _resolve_kernel(record, known, memory, chosen, table, limits, learns, entry_
             if is_indexed:
                 resolution.entry[page] = entry_number
                 entry_number += 1
-        if record.judged[page]:
+        if record.teaches[page]:
             teach_page(pages, page, record.hashes, memory, row, entry_number)
     return capped

@@ -196,6 +196,7 @@ def make_page(
     filtered: FilterReason = FilterReason.NOT,
     rank: float | None = None,
     converted: bool = False,
+    encoded: bytes | None = None,
 ) -> Page:
     """Make a page from a body. Text is used unchanged; bytes are converted to UTF-8 (charset.py in this folder).
 
@@ -205,7 +206,9 @@ def make_page(
     rank: the rank that policy.keep = highest or lowest compares; None without one
     converted: whether the bytes are UTF-8 made from text, and are used unchanged, too
 
-    The body of a saved page (MHTML) is its HTML. A page that is cut is exempt.
+    encoded: the payload as sent, if `body` is the part of it that could be decoded; None for a whole page
+
+    The body of a saved page (MHTML) is its HTML.
 
     A body that is not text, or is longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes.
     A time after latest_ms is replaced by latest_ms: otherwise one page from the year 2100 would move the deduplication
@@ -216,8 +219,8 @@ def make_page(
     raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
     saved = None if filtered else read_mhtml(raw, find_media_type(content_type or ""), max_page_bytes)
     if saved is not None:
+        encoded = raw if encoded is None and not saved.whole else encoded
         content, raw, decoded = Content.HTML, saved.html, True
-        filtered = filtered if saved.whole else FilterReason.INCOMPLETE
     label_of_set = header_label or charset
     judgeable = (
         not filtered
@@ -244,6 +247,7 @@ def make_page(
         filtered=filtered,
         repaired=repaired,
         rank=rank,
+        encoded=encoded,
     )
 
 

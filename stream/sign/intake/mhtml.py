@@ -42,6 +42,13 @@ class SavedPage(NamedTuple):
     whole: bool
 
 
+class SavedOrigin(NamedTuple):
+    """The URL of a saved page and the date when it was saved, as the file has them; b"" for none."""
+
+    url: bytes
+    date: bytes
+
+
 class _Part(NamedTuple):
     """A part of a message. fields: by lower-case name"""
 
@@ -76,19 +83,39 @@ def read_mhtml(body: bytes, media_type: str = "", max_bytes: int = 2**24) -> Sav
         message = _Part({b"content-type": b'multipart/related; boundary="' + bare[1].rstrip() + b'"'}, body)
     if not _is_saved_page(message, media_type):
         return None
-    documents = [part for part in _leaves(message, _DEEPEST) if part.media_type in _HTML]
-    start = message.parameter(b"start")
-    if start:
-        documents.sort(key=lambda part: part.fields.get(b"content-id") != start)
     found = list[bytes]()
     size = 0
-    for part in documents:
+    for part in _documents(message):
         found.append(to_utf8(_decode(part), part.parameter(b"charset").decode("latin-1") or None).text)
         size += len(found[-1])
         if size > max_bytes:
             break
     closing = b"\n--" + message.parameter(b"boundary") + b"--"
     return SavedPage(b"\n<div>\n".join(found), closing in message.content) if found else None
+
+
+def begins_mhtml(beginning: bytes) -> bool:
+    """Whether the first bytes of a file are the header of a multipart/related message."""
+    return _BEGINNING.match(beginning) is not None and _is_saved_page(_read_part(beginning.lstrip()), "")
+
+
+def find_origin(saved: bytes) -> SavedOrigin:
+    """URL and date in the header of a saved page. Without a URL there, the URL of its first HTML counts."""
+    message = _read_part(saved.lstrip())
+    fields = message.fields
+    url = fields.get(b"snapshot-content-location") or fields.get(b"content-location")
+    if not url:
+        url = next((part.fields.get(b"content-location", b"") for part in _documents(message)), b"")
+    return SavedOrigin(url, fields.get(b"date", b""))
+
+
+def _documents(message: _Part) -> list[_Part]:
+    """The HTML of a page, and behind it the HTML of its frames."""
+    documents = [part for part in _leaves(message, _DEEPEST) if part.media_type in _HTML]
+    start = message.parameter(b"start")
+    if start:
+        documents.sort(key=lambda part: part.fields.get(b"content-id") != start)
+    return documents
 
 
 def _is_saved_page(message: _Part, media_type: str) -> bool:

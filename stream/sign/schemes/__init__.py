@@ -24,6 +24,8 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.signature import CandidateColumns, Signatures
 
 UNCAPPED = np.iinfo(np.int64).max
+NOT_INDEXED = 0
+"""The cap of a key under which a page is only looked up."""
 CANDIDATE_LIMIT = 256
 """Default candidate limit of a scheme, where index.candidate_limit is 0."""
 

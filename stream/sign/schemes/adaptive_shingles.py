@@ -33,7 +33,13 @@ from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.page import Page, lay_out
 from spotsieve.stream.base.settings.schemes import AdaptiveShinglesSettings
-from spotsieve.stream.base.signature import FINGERPRINTED, MAX_FEATURES, CandidateColumns, Signatures, has_keys
+from spotsieve.stream.base.signature import (
+    MAX_FEATURES,
+    CandidateColumns,
+    Signatures,
+    has_keys,
+    is_judged,
+)
 from spotsieve.stream.sign.features.shingles import RatioTable, head_sizes, sample_shingles, shingle_pages
 from spotsieve.stream.sign.fingerprints.minhash import count_shared
 from spotsieve.stream.sign.fingerprints.permuted_tables import DIGEST_TAG, KEY_BITS, MINIMA_TAG, TEXT_TAG, tagged
@@ -73,7 +79,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
         counts = sizes_of(sample.bounds)
         status = status_of(pages, counts >= self.settings.min_shingles)
         columns = features_compared(status, sample.shingles, sample.bounds)
-        judged = (status == FINGERPRINTED)[:, None]
+        judged = is_judged(status)[:, None]
         columns["text_digest"] = np.where(judged, text_digests(tokens), np.uint64(0))
         columns["sketch"] = sample.ratios[:, None]
         # feature_count is that of the whole page, because sizes of samples do not tell which page is longer.
@@ -84,7 +90,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
         status = signatures.status
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
-            digest_keys(TEXT_TAG, signatures.text_digest, status == FINGERPRINTED),
+            digest_keys(TEXT_TAG, signatures.text_digest, is_judged(status)),
             self._prefix_keys(signatures),
         )
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.page_text import KEPT, WORDS_SHIFT
-from spotsieve.stream.base.signature import FINGERPRINTED, CandidateColumns, Signatures
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, is_judged
 from spotsieve.stream.base.urls import host_of, url_without_fragment
 from spotsieve.stream.sign.fingerprints.permuted_tables import ADDRESS_TAG, BARE_TAGS, KEY_BITS, KEY_MASK
 from spotsieve.stream.sign.schemes import Confirmations, Criterion, HostThresholds, Probes, Scheme, ThresholdTest
@@ -181,7 +181,7 @@ class RecrawlScheme(WrappedScheme):
         """Probes of the inner scheme, with one more key for each page that has text and a URL."""
         probes = self.inner.probe(signatures)
         addresses = list(map(url_without_fragment, signatures.addresses()))
-        which = (signatures.status == FINGERPRINTED) & np.array([bool(one) for one in addresses], np.bool_)
+        which = is_judged(signatures.status) & np.array([bool(one) for one in addresses], np.bool_)
         return appended(probes, digest_keys(ADDRESS_TAG, _digests(signatures, addresses), which))
 
 

@@ -17,6 +17,7 @@ from spotsieve.stream.base.signature import (
     Signatures,
     SignatureStatus,
     empty_rows,
+    is_judged,
     unused_columns,
 )
 from spotsieve.stream.base.urls import host_of
@@ -49,6 +50,9 @@ def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.ui
     for index, page in enumerate(pages):
         if page.filtered:
             status[index] = page.filtered
+        elif page.encoded is not None:
+            compared = enough[index] and page.judgeable and page.body
+            status[index] = SignatureStatus.PARTIAL if compared else SignatureStatus.INCOMPLETE
         elif not page.body:
             status[index] = SignatureStatus.EMPTY
         elif not page.judgeable:
@@ -63,11 +67,13 @@ def features_compared(
 
     status: uint8[n]  features: uint64[m], page i has features[bounds[i]:bounds[i + 1]], all different, ascending
     bounds: int64[n + 1]
-    A page with more features than a record holds becomes TOO_MANY_FEATURES. Only FINGERPRINTED pages keep features.
+    A page with more features than a record holds becomes TOO_MANY_FEATURES, or INCOMPLETE if it is partial. Only judged
+    pages keep features.
     """
-    judged = status == FINGERPRINTED
-    status = np.where(judged & (sizes_of(bounds) > MAX_FEATURES), np.uint8(SignatureStatus.TOO_MANY_FEATURES), status)
-    features, bounds = empty_rows(features, bounds, status == FINGERPRINTED)
+    too_many = sizes_of(bounds) > MAX_FEATURES
+    status = np.where(too_many & (status == FINGERPRINTED), np.uint8(SignatureStatus.TOO_MANY_FEATURES), status)
+    status = np.where(too_many & (status == SignatureStatus.PARTIAL), np.uint8(SignatureStatus.INCOMPLETE), status)
+    features, bounds = empty_rows(features, bounds, is_judged(status))
     return {"status": status, "features": features, "features_bounds": bounds}
 
 
@@ -95,7 +101,7 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     can be built in milliseconds. The digest of a page with features is therefore BLAKE2b-128 (RFC 7693) over its body's
     XXH3 and everything that was read from its text. Equal bodies that are read alike have equal digests; a forger would
     need the same features, and with them the victim's own text. The body of a page without features is digested by
-    BLAKE2b itself, which is a tenth as fast as XXH3.
+    BLAKE2b itself, which is a tenth as fast as XXH3, and so is the payload of a partial page.
     """
     fixed = np.empty(len(pages), _sealed_columns(columns["sketch"].shape[1]))
     for name in fixed.dtype.names or ():
@@ -113,6 +119,8 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
             digest = hashlib.blake2b(rows[index * size : (index + 1) * size], digest_size=16, person=b"page")
             for column, bounds in ragged:
                 digest.update(column[bounds[index] : bounds[index + 1]])
+        elif page.encoded is not None:
+            digest = hashlib.blake2b(page.encoded, digest_size=16, person=b"encoded")
         else:
             digest = hashlib.blake2b(page.body, digest_size=16, person=b"body")
         digests += digest.digest()

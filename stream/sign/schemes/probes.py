@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import kernel
-from spotsieve.stream.base.signature import FINGERPRINTED, CandidateColumns, Signatures, has_keys
+from spotsieve.stream.base.signature import CandidateColumns, Signatures, has_keys, is_judged
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
     DIGEST_TAG,
     KEY_BITS,
@@ -153,7 +153,7 @@ class CandidateSearch:
 def candidate_probes(
     signatures: Signatures, keys: NDArray[np.uint64], inline: NDArray[np.uint64] | None = None, limit: int = 0
 ) -> Probes:
-    """Probes of n pages: the digest of each page, and the candidate keys of those that are FINGERPRINTED.
+    """Probes of n pages: the digest of each page, and the candidate keys of those that are judged.
 
     A page is always indexed under its body's digest, which decides. So it finds itself when it comes again, however
     many candidates precede it, and a page without a sketch is compared by the digest only.
@@ -163,7 +163,7 @@ def candidate_probes(
     limit: number of bits in which a passing posting may differ from inline
     """
     status = signatures.status
-    candidates = same_number(keys, status == FINGERPRINTED, inline)._replace(limit=limit)
+    candidates = same_number(keys, is_judged(status), inline)._replace(limit=limit)
     return build_probes(digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)), candidates)
 
 

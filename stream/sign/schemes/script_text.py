@@ -11,7 +11,7 @@ import numpy as np
 
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.page_text import sum_outside_links
-from spotsieve.stream.base.signature import FINGERPRINTED, IN_NEED, Signatures, SignatureStatus, join_signatures
+from spotsieve.stream.base.signature import IN_NEED, Signatures, SignatureStatus, is_judged, join_signatures
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import WrappedScheme
 from spotsieve.stream.sign.text.script_text import THIN_WORDS, read_script_text
@@ -55,17 +55,13 @@ def _read(pages: Sequence[Page], signatures: Signatures) -> dict[int, Page]:
     status, count = signatures.status, signatures.feature_count
     # A main text of weak blocks may be a menu.
     few = (count < THIN_WORDS) | (signatures.language & np.uint8(IN_NEED) != 0)
-    thin = (status == _TOO_FEW) | ((status == FINGERPRINTED) & few)
-    read = dict[int, Page]()
+    thin = (status == _TOO_FEW) | (is_judged(status) & few)
+    read, bounds = dict[int, Page](), signatures.blocks_bounds.tolist()
     for row in np.flatnonzero(thin).tolist():
-        words = _visible_words(signatures, row)
+        start, end = bounds[row : row + 2]
+        # About the words of the page outside links; its features for a scheme without blocks.
+        words = int(sum_outside_links(signatures.blocks[start:end]) if end > start else count[row])
         page = read_script_text(pages[row], words) if words < THIN_WORDS else pages[row]
         if page is not pages[row]:
             read[row] = page
     return read
-
-
-def _visible_words(signatures: Signatures, row: int) -> int:
-    """About the words of a page outside links; its features for a scheme without blocks."""
-    start, end = signatures.blocks_bounds[row : row + 2].tolist()
-    return int(sum_outside_links(signatures.blocks[start:end]) if end > start else signatures.feature_count[row])

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.page import Page, lay_out
 from spotsieve.stream.base.settings.schemes import ChainSettings, MankuSettings, SubhashSettings
-from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, has_keys
+from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, has_keys, is_judged
 from spotsieve.stream.sign.features.shingles import shingle_pages
 from spotsieve.stream.sign.features.spots import (
     DEFAULT_ANTECEDENTS,
@@ -77,7 +77,7 @@ def fold_signatures(
     status = status_of(pages, present & (counts >= fewest))
     return make_signatures(
         pages,
-        fingerprint=np.where(status == FINGERPRINTED, fingerprints, np.uint64(0)),
+        fingerprint=np.where(is_judged(status), fingerprints, np.uint64(0)),
         status=status,
         feature_count=counts,
     )
@@ -90,13 +90,15 @@ class FingerprintSearch(DecisiveSearch):
         self.design = design
 
     def probe(self, signatures: Signatures) -> Probes:
-        """Table keys for a page with a fingerprint, the digest key for one without, no keys for an empty page."""
+        """Table keys for a page with a fingerprint, no keys for an empty page, the digest key for others.
+
+        A partial page has both.
+        """
         status = signatures.status
-        judged = status == FINGERPRINTED
-        without = ~judged & has_keys(status)
+        without = (status != FINGERPRINTED) & has_keys(status)
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, without),
-            table_keys(self.design, signatures.fingerprint, judged)._replace(decisive=True),
+            table_keys(self.design, signatures.fingerprint, is_judged(status))._replace(decisive=True),
         )
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:

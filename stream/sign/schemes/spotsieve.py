@@ -26,7 +26,7 @@ from spotsieve.stream.base.page import Page, lay_out
 from spotsieve.stream.base.page_text import identity_of, is_kept, words_of
 from spotsieve.stream.base.settings.model import AUTHOR_PATHS
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
-from spotsieve.stream.base.signature import FINGERPRINTED, IN_NEED, CandidateColumns, Signatures, empty_rows, has_keys
+from spotsieve.stream.base.signature import IN_NEED, CandidateColumns, Signatures, empty_rows, has_keys, is_judged
 from spotsieve.stream.base.urls import owner_reader
 from spotsieve.stream.sign.features.page_text import REMAINDER
 from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
@@ -99,7 +99,7 @@ class SpotsieveScheme:
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup, self.sieve)
         status = status_of(pages, sieved.token_counts >= self.settings.min_features + self.settings.shingle_words - 1)
-        judged = status == FINGERPRINTED
+        judged = is_judged(status)
         blocks, blocks_bounds = empty_rows(sieved.blocks, sieved.block_bounds, judged)
         samples, samples_bounds = empty_rows(sieved.samples, sieved.sample_bounds, judged)
         titles, titles_bounds = empty_rows(sieved.titles, sieved.title_bounds, judged)
@@ -129,7 +129,7 @@ class SpotsieveScheme:
         status, own = signatures.status, signatures
         return Probes(
             *_probe_kernel(
-                *(has_keys(status), status == FINGERPRINTED, own.digest, own.features, own.features_bounds),
+                *(has_keys(status), is_judged(status), own.digest, own.features, own.features_bounds),
                 *(own.titles, own.titles_bounds, own.blocks, own.blocks_bounds, own.host, own.feature_count),
                 self.settings.minima_cap,
             )

@@ -75,16 +75,16 @@ from spotsieve.stream.base.settings.schemes import (
     SpotsigsSettings,
 )
 from spotsieve.stream.base.signature import (
-    FINGERPRINTED,
     MAX_FEATURES,
     MAX_SKETCH_WORDS,
     CandidateColumns,
     Signatures,
     has_keys,
+    is_judged,
 )
 from spotsieve.stream.sign.fingerprints.minhash import linear_hashes, minimum_hashes
 from spotsieve.stream.sign.fingerprints.permuted_tables import DIGEST_TAG, MINIMA_TAG, TEXT_TAG, tagged
-from spotsieve.stream.sign.schemes import Confirmations, Criterion, Probes, ThresholdTest
+from spotsieve.stream.sign.schemes import NOT_INDEXED, Confirmations, Criterion, Probes, ThresholdTest
 from spotsieve.stream.sign.schemes.identity import features_compared, make_signatures, status_of
 from spotsieve.stream.sign.schemes.minwise import pack_minima, unpack_minima
 from spotsieve.stream.sign.schemes.probes import (
@@ -105,8 +105,6 @@ from spotsieve.stream.sign.schemes.terms import (
     terms_of,
 )
 
-NOT_INDEXED = 0
-"""Cap of keys that a page is looked up under but not indexed under: those of neighbour partitions."""
 REPEAT_BITS = 16
 """Low bits of a feature: the number of equal spots of the page before it. The other bits are the spot's rank."""
 SLACK = 1e-9
@@ -154,7 +152,7 @@ class SpotsigsScheme(CandidateSearch):
     def probe(self, signatures: Signatures) -> Probes:
         """The body's digest, and the rarest spots in the page's partition, where it is indexed, and in neighbours."""
         status, features_bounds = signatures.status, signatures.features_bounds
-        lengths = sizes_of(features_bounds) * (status == FINGERPRINTED)
+        lengths = sizes_of(features_bounds) * is_judged(status)
         own, others, tau = np.zeros_like(lengths), np.zeros_like(lengths), self.settings.tau
         _count_keys(lengths, self.boundaries, tau, self.c, own, others)
         bounds = bounds_of(own + others)
@@ -377,7 +375,7 @@ class ImatchScheme(DecisiveSearch):
         raw = b"".join([hashlib.sha1(terms.astype("<u8").tobytes()).digest()[:16] for terms in distinct])
         digests = np.frombuffer(raw, "<u8").astype(np.uint64).reshape(-1, 2)
         status = status_of(pages, counts >= self.min_terms)
-        judged = (status == FINGERPRINTED)[:, None]
+        judged = is_judged(status)[:, None]
         return make_signatures(
             pages, status=status, feature_count=counts, text_digest=np.where(judged, digests, np.uint64(0))
         )
@@ -387,7 +385,7 @@ class ImatchScheme(DecisiveSearch):
         status = signatures.status
         return build_probes(
             digest_keys(DIGEST_TAG, signatures.digest, has_keys(status)),
-            digest_keys(TEXT_TAG, signatures.text_digest, status == FINGERPRINTED),
+            digest_keys(TEXT_TAG, signatures.text_digest, is_judged(status)),
         )
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:

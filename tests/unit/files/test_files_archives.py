@@ -19,8 +19,9 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.warc import formats
 from spotsieve.stream.files.warc.arc import split_arc
+from spotsieve.stream.files.warc.records import capture_of
 from tests.fixtures.filter_crawl import filter_json, page, refused, warc_record
-from tests.fixtures.pages.warc_records import http
+from tests.fixtures.pages.warc_records import STATUS_LINES, http
 
 ABOUT = b"1 0 InternetArchive\nURL IP-address Archive-date Content-type Archive-length\n"
 
@@ -90,6 +91,14 @@ def test_arc_is_read_as_warc_with_the_same_names_every_time(tmp_path: Path, caps
     with out.open("rb") as file:
         found = [(one.rec_type, one.rec_headers.get_header("WARC-Target-URI")) for one in ArchiveIterator(file)]
     assert [kind for kind, _ in found] == ["warcinfo", "response", "response", "revisit", "resource"]
+
+
+@pytest.mark.parametrize("line", STATUS_LINES)
+def test_captures_of_arc_with_any_status_line_are_responses(line: str) -> None:
+    block = http(page(1)["body"].encode()).replace(b"HTTP/1.1 200 OK", line.encode())
+    (found,) = [capture_of(record.raw, 10**6, 0) for record in split(arc(("https://e.com/1", block)))[1:]]
+    assert found is not None
+    assert (found.body, found.status) == (page(1)["body"].encode(), 200)
 
 
 def test_records_of_arc_that_are_none_are_rejected_alone() -> None:

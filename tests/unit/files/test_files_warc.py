@@ -13,7 +13,7 @@ from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
 from spotsieve.stream.files.warc.formats import WARC
-from tests.fixtures.pages.warc_records import HTML, chunked, http, warc
+from tests.fixtures.pages.warc_records import HTML, STATUS_LINES, chunked, http, warc
 
 TIME_MS = 1_709_251_210_000
 
@@ -239,10 +239,19 @@ def test_a_field_whose_value_begins_on_a_folded_line_is_read() -> None:
             assert capture(record.raw) == capture(raw)
 
 
-@pytest.mark.parametrize("line", ["HTTP 200 OK", "http/1.1 200 ok", "HTTPS/1.1 200", "ICY 200 OK", "HTTP/2 200"])
-def test_status_lines_that_servers_write_are_read(line: str) -> None:
-    found = capture(warc(http().replace(b"HTTP/1.1 200 OK", line.encode())))
-    assert (found.body, found.status) == (HTML, 200)
+@pytest.mark.parametrize("line", STATUS_LINES)
+@pytest.mark.parametrize("content_type", ["application/http; msgtype=response", "text/html", "unknown", ""])
+def test_status_lines_that_servers_write_are_read(line: str, content_type: str) -> None:
+    block = http().replace(b"HTTP/1.1 200 OK", line.encode())
+    found = capture(warc(block, Content_Type=content_type))
+    assert (found.body, found.status, found.content_type) == (HTML, 200, "text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    "text", ["HTTP is a protocol.", "ICY roads are closed.", "https://example.com/ 200", "ICY 2026"]
+)
+def test_text_that_begins_like_a_status_line_is_no_http_message(text: str) -> None:
+    assert capture_of(warc(text.encode(), Content_Type="text/plain"), 1000, 0) is None
 
 
 def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:

@@ -2,11 +2,16 @@
 
 import codecs
 import itertools
+import random
+import re
 import time
+import unicodedata
+from collections.abc import Iterator
 
 import pytest
 from webencodings.labels import LABELS
 
+from spotsieve import Deduplicator
 from spotsieve.stream.sign.intake.charset import (
     LEAST_DOUBLED,
     MIN_VALID_RATIO,
@@ -268,8 +273,77 @@ def test_a_legacy_page_keeps_the_charset_that_it_declares(label: str, language: 
             continue
         assert to_utf8(page.encode(codec), label).text == page.encode()
         assert to_utf8(declared.encode(codec)).text == declared.encode()
+        xml = f"<?xml version='1.0' encoding='{label}'?>\n{page}"
+        assert to_utf8(xml.encode(codec)).text == xml.encode()
         cut = page.encode(codec)[: -len("</p></body></html>")]
         assert to_utf8(cut, label).text == cut.decode(codec).encode()
+
+
+@pytest.fixture(scope="module")
+def seen() -> Iterator[Deduplicator]:
+    """A page in UTF-8 for each language."""
+    with Deduplicator() as found:
+        for language in LEGACY:
+            assert found.add(language, f"https://a.example/{language}", article_in(language, 0)).kind == "novel"
+        yield found
+
+
+def article_in(language: str, seed: int, head: str = "") -> str:
+    """A page of some paragraphs with the words of a text in many orders; of other words for another seed."""
+    draw = random.Random(f"{language} {seed}")
+    words = LEGACY_TEXTS[language].split()
+    if len(words) < 3:
+        words = list(words[0])
+    joint = "" if language in ("Chinese", "Traditional", "Japanese") else " "
+    halves = words[seed % 2 :: 2], words
+    orders = [joint.join(draw.choices(halves[one % 2], k=30)) for one in range(8)]
+    return html("</p><p>".join(orders), head)
+
+
+def with_tone_marks(text: str) -> str:
+    """Vietnamese as windows-1258 has it: a letter, and its tone as a combining character."""
+    tones = re.compile("[\u0300\u0301\u0303\u0309\u0323]")
+    parts = (unicodedata.normalize("NFD", character) for character in text)
+    return "".join(unicodedata.normalize("NFC", tones.sub("", one)) + "".join(tones.findall(one)) for one in parts)
+
+
+def declaring(way: str, label: str, language: str, seed: int) -> tuple[str, str]:
+    """A page that declares a charset in the header, in <meta> or in the XML declaration, and its Content-Type."""
+    if way == "header":
+        return article_in(language, seed), f"text/html; charset={label}"
+    if way == "meta":
+        return article_in(language, seed, f"<meta charset={label}>"), "text/html"
+    return f'<?xml version="1.0" encoding="{label}"?>\n{article_in(language, seed)}', "application/xhtml+xml"
+
+
+@pytest.mark.parametrize(("label", "language"), [(label, name) for name in LEGACY for label in LEGACY[name].split()])
+@pytest.mark.parametrize("way", ["header", "meta", "XML declaration"])
+def test_a_copy_in_any_legacy_charset_is_a_duplicate_and_another_text_is_novel(
+    seen: Deduplicator, label: str, language: str, way: str
+) -> None:
+    codec = find_codec(label)
+    assert codec
+    for seed, kind in ((0, "duplicate"), (1, "novel")):
+        text, content_type = declaring(way, label, language, seed)
+        if language == "Vietnamese":
+            text = with_tone_marks(text)
+        body = text.encode(codec, "replace")
+        assert seen.query("b", "https://b.example/", body, content_type=content_type).kind == kind
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("language", LEGACY)
+def test_a_copy_with_a_byte_order_mark_is_a_duplicate_under_any_header(
+    seen: Deduplicator, codec: str, language: str
+) -> None:
+    mark = codecs.BOM_UTF16_BE if codec == "utf-16-be" else b""
+    for header in ("text/html", "text/html; charset=iso-8859-1", "text/html; charset=utf-16le"):
+        body = mark + article_in(language, 0).encode(codec)
+        assert seen.query("b", "https://b.example/", body, content_type=header).kind == "duplicate"
+
+
+def test_at_least_31_legacy_charsets_are_tested() -> None:
+    assert len({find_codec(label) for labels in LEGACY.values() for label in labels.split()}) >= 31
 
 
 def _is_utf8_by_chance(body: bytes) -> bool:

@@ -116,7 +116,8 @@ def test_a_page_that_is_cut_anywhere_is_not_whole(encoding: str) -> None:
         found = read_mhtml(saved[:cut])
         assert found is None or found.whole == (cut >= end)
     assert page_of_body(saved).filtered == FilterReason.NOT
-    assert page_of_body(saved[: end - 1]).filtered == FilterReason.INCOMPLETE
+    assert page_of_body(saved[: end - 1]).encoded == saved[: end - 1]
+    assert page_of_body(saved).encoded is None
     assert page_of_body(saved[: end - 1], filtered=FilterReason.REDIRECT).filtered == FilterReason.REDIRECT
 
 

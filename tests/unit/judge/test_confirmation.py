@@ -35,7 +35,7 @@ def test_a_pair_is_confirmed_for_people_as_it_was_judged(seed: int) -> None:
     state, accepted, refused = memory_state(), 0, 0
     for page in pages:
         signatures = signatures_of([page])
-        keys, slots = slots_of(SCHEME.probe(signatures))
+        keys, slots = slots_of(SCHEME.probe(signatures), signatures.status)
         met = find_candidates(slots, state.buckets(keys), NEVER, np.uint8(0))
         noted = confirm_page(signatures, met, state, SCHEME.bars) if len(met.number) else None
         verdicts, index_update = judge(signatures, SCHEME, state, limits.cap, 64)

@@ -1,6 +1,7 @@
 """An error page, a redirect or another media type is emitted unchecked and never becomes an original."""
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -77,31 +78,59 @@ def cut(body: bytes, size: int) -> bytes:
     return warc(http(gzip.compress(body, mtime=0)[:size], "Content-Encoding: gzip"))
 
 
-def test_a_payload_that_cannot_be_decoded_whole_is_no_copy_and_never_an_original(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.guarantee(
+    "a page of which only a part arrived is never the original of a page", fault="it arrives before the whole page"
+)
+@pytest.mark.parametrize("scheme", ["spotsieve", "manku", "minhash", "adaptive-shingles"])
+def test_a_payload_that_cannot_be_decoded_whole_is_judged_and_never_an_original(
+    scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, said = tmp_path / "p.warc", tmp_path / "v.jsonl"
-    first, second = (page(seed)["body"].encode() for seed in (1, 2))
+    path, said, state = tmp_path / "p.warc", tmp_path / "v.jsonl", tmp_path / "state"
+    first, second, third = (page(seed)["body"].encode() for seed in (1, 2, 3))
     packed = gzip.compress(first, mtime=0)
-    wrong_checksum = warc(http(packed[:-8] + bytes(8), "Content-Encoding: gzip"))
+    truncated = warc(http(third), WARC_Truncated="length")
     path.write_bytes(
         cut(first, len(packed) - 9)
         + warc(http(first))
-        + wrong_checksum
+        + warc(http(packed[:-8] + bytes(8), "Content-Encoding: gzip"))
         + cut(first, len(packed) - 9)
+        + cut(first, len(packed) - 8)
         + warc(http(second))
-        + cut(second, 200)
+        + cut(second, 40)
+        + truncated
+        + truncated.replace(b"000001>", b"000002>")
+        + warc(http(third), WARC_Segment_Number="1")
+        + warc(http(third))
     )
-    summary = filter_json(capsys, path, "--verdicts", said)
-    assert [line[:2] for line in verdicts(said)] == [
+    flags = ("--verdicts", said, "--state", state, "--set", f"scheme.name={scheme}")
+    summary = filter_json(capsys, path, *flags)
+    found = [line[:2] for line in verdicts(said)]
+    assert found[4][0] == "duplicate"
+    assert found[:4] + found[5:] == [
         ("unchecked", "incomplete"),
         ("novel", "no_match"),
+        ("duplicate", "exact" if scheme != "manku" else "near"),
         ("duplicate", "exact"),
-        ("unchecked", "incomplete"),
         ("novel", "no_match"),
         ("unchecked", "incomplete"),
+        ("unchecked", "incomplete"),
+        ("duplicate", "exact"),
+        ("duplicate", "exact"),
+        ("novel", "no_match"),
     ]
-    assert (summary["reasons"]["incomplete"], summary["state_entries"]) == (3, 2)
+    assert summary["reasons"]["incomplete"] == 3
+    filter_json(capsys, path, *flags, "--force")
+    assert [line[0] for line in verdicts(said)] == [kind for kind, _ in [*found[:4], found[4], *found[5:]]]
+
+
+def test_explain_says_that_only_a_part_of_a_page_arrived(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, body = tmp_path / "p.warc", page(1)["body"].encode()
+    for fields, reason in (({"WARC_Truncated": "length"}, "incomplete"), ({}, "no_match")):
+        path.write_bytes(warc(http(body), WARC_Target_URI="https://e.com/part", **fields))
+        assert main(["explain", "--json", "https://e.com/part", "--pages", str(path)]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["reason"] == reason
+        assert any("Only a part of the page's payload" in note for note in found["notes"]) == bool(fields)
 
 
 def test_a_payload_cut_at_any_byte_is_never_a_duplicate_of_something_else(
@@ -116,9 +145,15 @@ def test_a_payload_cut_at_any_byte_is_never_a_duplicate_of_something_else(
         b"".join(warc(http(body[:end], *named)) for end in ends for body, named in zip(bodies, fields, strict=True))
     )
     filter_json(capsys, path, "--verdicts", said)
-    found = read_json(said)
+    found = [(line["verdict"], line["reason"], line["duplicate_of"]) for line in read_json(said)]
     assert len(found) == 2 * len(ends)
-    assert {line["verdict"] for line in found} == {"unchecked"}
+    for place, (kind, reason, original) in enumerate(found):
+        body, first = bodies[place % 2], bodies[0]
+        end = ends[place // 2]
+        if place % 2 and body[:end] == first[:end] and kind == "duplicate":
+            assert reason == "exact"
+        else:
+            assert (kind, reason, original) in {("unchecked", "incomplete", None), ("unchecked", "empty", None)}
 
 
 def test_pages_with_repaired_utf8_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

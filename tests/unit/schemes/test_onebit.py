@@ -111,7 +111,7 @@ def test_a_candidate_shares_as_many_groups_as_are_asked_for_and_no_fewer() -> No
     keys = [set(probes.keys[probes.bounds[row] + 1 : probes.bounds[row + 1]].tolist()) for row in range(4)]
     assert [len(keys[0] & one) for one in keys[1:]] == [2, 3, 4]
     assert probes.least_shared == 3
-    _, slots = slots_of(probes)
+    _, slots = slots_of(probes, np.zeros(4, np.uint8))
     met = find_candidates(slots, all_filed(probes), 256, np.uint8(255))
     assert met.number[met.bounds[0] : met.bounds[1]].tolist() == [0, 2, 3]
 

@@ -30,8 +30,8 @@ from spotsieve.stream.research.evaluation.trial import pages_of, read_batches
 from spotsieve.stream.research.models.term_counter import TermCounter
 from spotsieve.stream.sign.features.spots import SpotSettings
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, MINIMA_TAG
-from spotsieve.stream.sign.schemes import UNCAPPED, Confirmations
-from spotsieve.stream.sign.schemes.spotsigs import NOT_INDEXED, SpotsigsScheme, partition_boundaries
+from spotsieve.stream.sign.schemes import NOT_INDEXED, UNCAPPED, Confirmations
+from spotsieve.stream.sign.schemes.spotsigs import SpotsigsScheme, partition_boundaries
 from spotsieve.stream.sign.schemes.terms import IdfModel, digest_of, encode_model, terms_of
 from tests.fixtures.pages.spotsieve_pages import PATHS, STORIES, newspaper, page, portal
 from tests.reference.acceptance import multiset_jaccard, originals_of

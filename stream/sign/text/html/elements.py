@@ -110,6 +110,8 @@ DEEPEST_SECTION = 15
 KIND_MASK, LEAD_SHIFT, LEAD_MASK, SECTION_SHIFT, SECTION_MASK = 15, 4, 31, 9, 15
 ROLE_SHIFT, ROLE_MASK, HIDDEN_SHIFT, HIDDEN_MASK, LINK_SHIFT = 13, 15, 17, 7, 20
 UNKNOWN_TRAITS = INLINE | LEAD_OTHER << LEAD_SHIFT | NO_SECTION << SECTION_SHIFT
+LATER_TITLE_TRAITS = BLOCK | LEAD_OTHER << LEAD_SHIFT | NO_SECTION << SECTION_SHIFT
+"""The traits of a <title> of XML behind the title of the page."""
 HIDDEN_NAMES = ("", "noscript", "noembed", "noframes", "style", "title", "iframe", "script")
 """Elements whose raw text is hidden, by number; 0 is no such element."""
 NOSCRIPT = HIDDEN_NAMES.index("noscript")

@@ -1,7 +1,8 @@
 """Scans one page of HTML or XML to token hashes and blocks, without a DOM.
 
 It follows the HTML standard's tokenizer (13.2.5) and the few tree rules that change text: raw text elements, and CDATA
-sections in foreign content. In XML an empty-element tag of any element opens nothing, and every CDATA section is text.
+sections in foreign content. In XML an empty-element tag of any element opens nothing, every CDATA section is text, and
+every <title> but the first is a block: it is the heading of an entry of a feed, or of a chapter.
 
 An element without an end tag takes no text with it. Hidden raw text without an end tag would reach to the end of the
 page: a tag that closes itself then hides nothing, nor does <noscript>, which a browser without scripting shows. Links
@@ -246,6 +247,15 @@ def scan_markup(state, start, end, xml):  # int64, int64, int64, bool -> None
             and closes_itself(name + length, position - 1)
         ):
             traits = empty_traits(kind)
+            kind = traits & elements.KIND_MASK
+        elif (
+            xml
+            and kind == elements.HIDDEN
+            and low == _TITLE
+            and foreign == _U0
+            and (closing or load_int(state + scan_layout.TITLE_END) != 0)
+        ):
+            traits = np.int64(elements.LATER_TITLE_TRAITS)
             kind = traits & elements.KIND_MASK
         if spelling and kind != elements.INLINE and kind != elements.HIDDEN and kind != elements.SCRIPT:
             put_int(state + scan_layout.TOKEN_COUNT, count)
