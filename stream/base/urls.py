@@ -48,10 +48,16 @@ def url_without_fragment(url: str) -> str:
 
 _VISIT = re.compile(
     rb"[?&;](?:sid|sess?id|session_?id|phpsessid|jsessionid|aspsessionid[a-z]*|cfid|cftoken|zenid|oscsid|xtcsid"
-    rb"|utm_[a-z_]+|gclid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_g[al])=[^?&;#]*",
+    rb"|utm_[a-z_]+|gclid|gclsrc|gbraid|wbraid|dclid|fbclid|msclkid|yclid|ttclid|twclid|srsltid|igshid|mc_[ce]id"
+    rb"|mkt_tok|wickedid|_g[al]|_hsenc|_hsmi)=[^?&;#]*",
     re.IGNORECASE,
 )
 """Parameters that name a visit, a campaign or a visitor, not a page, by the names that common software gives them."""
+
+
+def names_visit(url: bytes) -> bool:
+    """Whether a URL has a session id or a tracking tag."""
+    return _VISIT.search(url.partition(b"#")[0]) is not None
 
 
 def url_without_visit(url: bytes) -> bytes:

@@ -12,9 +12,8 @@ from typing import Any, NoReturn
 
 import spotsieve
 from spotsieve.stream.base.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError, StateError
-from spotsieve.stream.base.terminal import escape_control_characters, show
+from spotsieve.stream.base.terminal import escape_control_characters, fill_closed_streams, show
 from spotsieve.stream.cli.options import RARE
-from spotsieve.stream.cli.standard_streams import fill_closed_streams
 
 COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import SettingError, StateError
-from spotsieve.stream.base.terminal import json_text, show
+from spotsieve.stream.base.terminal import has_reader, json_text, show
 from spotsieve.stream.cli.options import (
     add_against_argument,
     add_force_argument,
@@ -27,7 +27,6 @@ from spotsieve.stream.cli.options import (
     settings_of,
     show_in_help_all,
 )
-from spotsieve.stream.cli.standard_streams import has_reader
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input

@@ -13,8 +13,9 @@ COUNT_BITS, HOST_BITS = 12, 64
 MOST_ITEMS, MOST_WORDS = 1_024, 128
 MOST_ERROR = 15
 VISITS = set(
-    b"sid sesid sessid sessionid session_id phpsessid jsessionid cfid cftoken zenid oscsid xtcsid gclid dclid fbclid "
-    b"msclkid yclid igshid mc_cid mc_eid _ga _gl".split()
+    b"sid sesid sessid sessionid session_id phpsessid jsessionid cfid cftoken zenid oscsid xtcsid gclid gclsrc gbraid "
+    b"wbraid dclid fbclid msclkid yclid ttclid twclid srsltid igshid mc_cid mc_eid mkt_tok wickedid _ga _gl _hsenc "
+    b"_hsmi".split()
 )
 
 

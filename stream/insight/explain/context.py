@@ -36,7 +36,7 @@ from spotsieve.stream.judge import policy_of
 from spotsieve.stream.judge.by_host.containment import ALL_TEXT
 from spotsieve.stream.local.engines import MemoryEngine
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.script_text import pages_as_read
+from spotsieve.stream.sign.schemes.prepared_pages import pages_as_read
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input

@@ -34,8 +34,7 @@ from spotsieve.stream.base.settings.schemes import (
 from spotsieve.stream.base.urls import owner_reader
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import HostScope, RecrawlScheme, UrlRulesScheme, WrappedScheme
-from spotsieve.stream.sign.schemes.canonical import CanonicalScheme
-from spotsieve.stream.sign.schemes.script_text import ScriptTextScheme
+from spotsieve.stream.sign.schemes.prepared_pages import CanonicalScheme, ScriptTextScheme
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from spotsieve.stream.sign.schemes.url_rules import page_rules
 

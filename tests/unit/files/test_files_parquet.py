@@ -18,8 +18,7 @@ from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.cli import main
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.parquet import page_sizes
-from spotsieve.stream.files.parquet.cells import row_bytes
-from spotsieve.stream.files.parquet.rows import read_rows
+from spotsieve.stream.files.parquet.rows import read_rows, row_bytes
 from spotsieve.stream.files.reader import FileReader, RecordResult
 from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused
 

@@ -10,11 +10,11 @@ import pytest
 from spotsieve.stream.base.page import Markup, Page
 from spotsieve.stream.base.settings.digest import signing_difference, verdict_settings_text
 from spotsieve.stream.base.settings.load import load_settings
-from spotsieve.stream.sign.schemes.canonical import (
+from spotsieve.stream.base.urls import names_visit
+from spotsieve.stream.sign.schemes.prepared_pages import (
     HEAD_BYTES,
     canonical_links,
     declares_itself,
-    has_tracking,
     rank_by_url,
 )
 from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json
@@ -112,7 +112,7 @@ def test_ranks_follow_the_documented_order_and_text_declares_nothing() -> None:
     assert ranks == sorted(ranks, key=lambda one: one or 0.0)
     assert len(set(ranks)) == len(ranks)
     assert rank(OWN, link(OWN), Markup.NONE) == rank(OWN)
-    assert [has_tracking(url) for url in ("a?utm_x=1", "a?b=1;GCLID=2", "a?utm=1", "a#?gclid=1", "a")] == [
+    assert [names_visit(url) for url in (b"a?utm_x=1", b"a?b=1;GCLID=2", b"a?utm=1", b"a#?gclid=1", b"a")] == [
         *(True, True),
         *(False, False, False),
     ]

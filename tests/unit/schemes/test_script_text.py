@@ -15,8 +15,8 @@ from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import InputSettings, Settings
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.cli import main
+from spotsieve.stream.sign.schemes.prepared_pages import ScriptTextScheme, pages_as_read
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
-from spotsieve.stream.sign.schemes.script_text import ScriptTextScheme, pages_as_read
 from spotsieve.stream.sign.text.prose import MARKUP
 from spotsieve.stream.sign.text.script_text import read_script_text
 from tests.fixtures.filter_crawl import filter_json, lines, read_json

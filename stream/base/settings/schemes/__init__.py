@@ -6,7 +6,12 @@ that `score --sweep` tries for the curves of precision and recall.
 
 from typing import get_args
 
-from spotsieve.stream.base.settings.schemes.minwise import AdaptiveShinglesSettings, MinhashSettings, OnebitSettings
+from spotsieve.stream.base.settings.schemes.minwise import (
+    AdaptiveShinglesSettings,
+    MinhashSettings,
+    OnebitSettings,
+    SpotsieveSettings,
+)
 from spotsieve.stream.base.settings.schemes.simhash import (
     ChainSettings,
     ConceptSettings,
@@ -19,7 +24,6 @@ from spotsieve.stream.base.settings.schemes.spots import (
     SpotsigsLshSettings,
     SpotsigsSettings,
 )
-from spotsieve.stream.base.settings.schemes.spotsieve import SpotsieveSettings
 
 __all__ = [
     "DEFAULT_SCHEME",
