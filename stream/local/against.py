@@ -80,8 +80,7 @@ class StateQuery:
 
     def judge(self, signatures: Signatures) -> Verdicts:
         """The verdicts of a micro-batch, at least one page. Its buckets are read by key. Raises StateError."""
-        runs = query_each(signatures, self.scheme, self._state, self._clock, self.settings)
-        return concatenate([verdicts for _, _, verdicts in runs])
+        return query_all(signatures, self.scheme, self._state, self._clock, self.settings)
 
 
 def query_each(
@@ -94,6 +93,11 @@ def query_each(
     limit, policy = settings.index.candidate_limit, policy_of(settings)
     for run, run_view in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
         yield run, run_view, judge_alone(run, scheme, run_view, limit, policy)
+
+
+def query_all(part: Signatures, scheme: Scheme, view: StateView, clock: Clock, settings: Settings) -> Verdicts:
+    """The verdicts of query_each, joined."""
+    return concatenate([verdicts for _, _, verdicts in query_each(part, scheme, view, clock, settings)])
 
 
 def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iterator[tuple[Signatures, StateView]]:
