@@ -359,6 +359,7 @@ def test_the_library_takes_settings_of_the_first_state_and_refuses_the_same(stat
         assert verdict_settings_text(seen.settings) == identity_of(strict).settings
     for given, error, says in (
         ({"against": [tmp_path]}, SettingError, "must name a state, and there is none"),
+        ({"against": str(strict)}, SettingError, "must be a list of paths"),
         ({"against": [strict, states[0]]}, StateError, "other settings"),
         ({"path": states[0], "read_only": True, "against": [states[1]]}, SettingError, "this one is read_only"),
         ({"path": states[0], "against": [states[0]]}, SettingError, "than the one that gets the pages"),
