@@ -42,8 +42,11 @@ from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
 _COPY_THAT_IS_KEPT = np.array([Reason.LONGER, Reason.BETTER, Reason.RECRAWL], np.uint8)
-"""Reasons of copies that are novel. A later state without the original does not change them."""
-_WITHOUT_MATCH = np.array([Reason.NO_MATCH, Reason.FIRST_ATTEMPT, *_COPY_THAT_IS_KEPT], np.uint8)
+"""Reasons of copies that are novel."""
+_YIELDING = np.array([Reason.NO_MATCH, *_COPY_THAT_IS_KEPT], np.uint8)
+"""Reasons by which a later state leaves the verdict of an earlier state on such a copy as it is."""
+_YIELDING_OWN = np.array([Reason.NO_MATCH, Reason.RECRAWL], np.uint8)
+"""Reasons by which the run's own state does. It reports a page of the run that is replaced, and a first attempt."""
 
 
 class StateQuery:
@@ -77,8 +80,7 @@ class StateQuery:
 
     def judge(self, signatures: Signatures) -> Verdicts:
         """The verdicts of a micro-batch, at least one page. Its buckets are read by key. Raises StateError."""
-        runs = query_each(signatures, self.scheme, self._state, self._clock, self.settings)
-        return concatenate([verdicts for _, _, verdicts in runs])
+        return query_all(signatures, self.scheme, self._state, self._clock, self.settings)
 
 
 def query_each(
@@ -91,6 +93,11 @@ def query_each(
     limit, policy = settings.index.candidate_limit, policy_of(settings)
     for run, run_view in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
         yield run, run_view, judge_alone(run, scheme, run_view, limit, policy)
+
+
+def query_all(part: Signatures, scheme: Scheme, view: StateView, clock: Clock, settings: Settings) -> Verdicts:
+    """The verdicts of query_each, joined."""
+    return concatenate([verdicts for _, _, verdicts in query_each(part, scheme, view, clock, settings)])
 
 
 def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iterator[tuple[Signatures, StateView]]:
@@ -122,7 +129,7 @@ class StateVerdicts(NamedTuple):
 
     def with_own(self, own: Verdicts) -> Verdicts:
         """The verdicts of all n pages. own: of the r pages that no state contains, by the run's own state"""
-        return _overwritten(self.verdicts, self.rest, own)
+        return _overwritten(self.verdicts, self.rest, own, _YIELDING_OWN)
 
 
 class OtherStates:
@@ -152,7 +159,7 @@ class OtherStates:
             if verdicts is not None and not len(rest):
                 break
             answered = _answer(query, _take(asked, rest))
-            verdicts = answered if verdicts is None else _overwritten(verdicts, rest, answered)
+            verdicts = answered if verdicts is None else _overwritten(verdicts, rest, answered, _YIELDING)
             rest = rest[answered.kind != Kind.DUPLICATE]
         assert verdicts is not None
         return StateVerdicts(verdicts, rest)
@@ -167,12 +174,12 @@ def _answer(query: StateQuery, signatures: Signatures) -> Verdicts:
     return isolate(judge, len(signatures))[0]
 
 
-def _overwritten(verdicts: Verdicts, rows: NDArray[np.int64], later: Verdicts) -> Verdicts:
+def _overwritten(verdicts: Verdicts, rows: NDArray[np.int64], later: Verdicts, yielding: NDArray[np.uint8]) -> Verdicts:
     """Verdicts with those of r pages replaced by later ones. rows: int64[r]
 
-    A page that an earlier state calls a copy to be kept stays one, unless a later state drops it.
+    yielding: reasons of later verdicts that leave an earlier verdict on a copy that is kept as it is
     """
-    stays = np.isin(verdicts.reason[rows], _COPY_THAT_IS_KEPT) & np.isin(later.reason, _WITHOUT_MATCH)
+    stays = np.isin(verdicts.reason[rows], _COPY_THAT_IS_KEPT) & np.isin(later.reason, yielding)
     taken = np.flatnonzero(~stays)
     at = rows[taken]
     columns = {name: getattr(verdicts, name).copy() for name in ("kind", "reason", "score", "found_by")}
@@ -180,7 +187,9 @@ def _overwritten(verdicts: Verdicts, rows: NDArray[np.int64], later: Verdicts) -
         column[at] = getattr(later, name)[taken]
     originals, replaces = list(verdicts.originals), list(verdicts.replaces)
     for row, one in zip(at.tolist(), taken.tolist(), strict=True):
-        originals[row], replaces[row] = later.originals[one], later.replaces[one]
+        # A novel page still replaces the page of an earlier state.
+        earlier = replaces[row] if later.kind[one] == Kind.NOVEL else None
+        originals[row], replaces[row] = later.originals[one], later.replaces[one] or earlier
     candidates, cut = verdicts.candidates.copy(), verdicts.cut.copy()
     candidates[rows] += later.candidates
     cut[rows] |= later.cut

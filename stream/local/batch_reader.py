@@ -7,6 +7,7 @@ micro-batches are cut.
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -89,14 +90,13 @@ class BatchReader:
             yield item
 
     def _run(self) -> None:
-        try:
-            for file in self._inputs:
-                self._read(file)
-            self._put(None)
-        except _LeftError:
-            pass
-        except BaseException as error:  # raised again in the thread that consumes the batches
-            self._put(error)
+        with suppress(_LeftError):
+            try:
+                for file in self._inputs:
+                    self._read(file)
+                self._put(None)
+            except BaseException as error:  # raised again in the thread that consumes the batches, unless it has left
+                self._put(error)
 
     def _read(self, file: Input) -> None:
         batch = FileBatch(file)

@@ -136,7 +136,7 @@ def ended_with_faults(directory: Path, wanted: Mapping[str, Any]) -> bool:
 
     wanted: this run, from run_description
     """
-    run = _ended_run(directory, wanted, ("settings", "input", "outputs", "against"))
+    run = _ended_run(directory, wanted, [name for name in _SAME if name != "inputs"])
     if run is None or not run.get("faults"):
         return False
     return [source for source, _ in run["inputs"]] == [source for source, _ in wanted["inputs"]]

@@ -179,6 +179,8 @@ class Deduplicator:
 
         if path is not None and not str(path).strip():
             raise SettingError("path", "must not be empty", None, "is a variable unset? None keeps pages in memory")
+        if isinstance(against, str):
+            raise SettingError("against", "must be a list of paths", against, "write against=[PATH]")
         place, others = None if path is None else Path(path), list(map(Path, against))
         if read_only and others:
             rule = "needs a Deduplicator that adds pages, and this one is read_only"

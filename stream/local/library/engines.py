@@ -27,9 +27,9 @@ from spotsieve.stream.base.progress import COMPILING, ProgressLine
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
-from spotsieve.stream.base.verdict import Verdicts, concatenate
+from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.engine.warmup import compile_kernels
-from spotsieve.stream.local.against import StateQuery, check_states, open_states, query_each
+from spotsieve.stream.local.against import StateQuery, check_states, open_states, query_all
 from spotsieve.stream.local.engines import LocalEngine, MemoryEngine, prepare_pages
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope, scheme_of
@@ -65,8 +65,7 @@ class EngineView:
         engine = self._engine.engine
 
         def judge(part: Signatures) -> Verdicts:
-            runs = query_each(part, engine.scheme, engine.state, engine.state.clock, self._settings)
-            return concatenate([verdicts for _, _, verdicts in runs])
+            return query_all(part, engine.scheme, engine.state, engine.state.clock, self._settings)
 
         return prepare_pages(signatures, self._engine.others).verdicts(judge)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.base.errors import EXIT_SETTING, SettingError, StateError
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, SettingError, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
@@ -149,3 +149,16 @@ def test_cluster_ids_are_those_of_the_filter(
     capsys.readouterr()
     assert main([*command[:-3], "--set", "policy.keep=longest"]) == EXIT_SETTING
     assert '--cluster-ids needs policy.keep = "first"' in capsys.readouterr().err
+
+
+def test_only_the_same_command_repeats_a_run_with_a_damaged_input(
+    names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = Path(names[1])
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    outputs = ("--verdicts", tmp_path / "verdicts", "--state", tmp_path / "state", "--readers", "1")
+    command = ["backfill", names[1], *map(str, outputs)]
+    assert main(command) == EXIT_INPUT
+    assert main([*command, "--cluster-ids"]) == EXIT_SETTING
+    assert "--force" in capsys.readouterr().err
+    assert main(command) == EXIT_INPUT

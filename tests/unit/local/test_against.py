@@ -320,6 +320,19 @@ def test_a_copy_that_is_kept_says_which_page_of_a_state_it_replaces(
         assert (line["verdict"], line["reason"], line.get("replaces")) == ("novel", reason, replaced)
 
 
+def test_a_copy_names_the_page_of_its_run_that_it_replaces_in_every_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--set", "policy.keep=longest", "--verdicts", tmp_path / "v.jsonl", "--force")
+    first = made(tmp_path, "first", [cut(0.6, "p1", "first")], *options[:2])
+    file = write(tmp_path / "new.jsonl", [cut(0.72, "longer", "other"), cut(0.9, "longest", "third")])
+    for reason in ("longer", "first_attempt"):
+        summary = filter_json(capsys, file, *options, "--state", tmp_path / "own", "--against", first)
+        found = [(line["reason"], line["replaces"]) for line in read_json(tmp_path / "v.jsonl")]
+        assert found == [(reason, "p1"), (reason, "longer")]
+        assert summary["changed_files"] == {}, "the file was not changed"
+
+
 @pytest.mark.parametrize("place", [None, "own"])
 def test_the_library_says_what_the_filter_says(
     states: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str | None
@@ -346,6 +359,7 @@ def test_the_library_takes_settings_of_the_first_state_and_refuses_the_same(stat
         assert verdict_settings_text(seen.settings) == identity_of(strict).settings
     for given, error, says in (
         ({"against": [tmp_path]}, SettingError, "must name a state, and there is none"),
+        ({"against": str(strict)}, SettingError, "must be a list of paths"),
         ({"against": [strict, states[0]]}, StateError, "other settings"),
         ({"path": states[0], "read_only": True, "against": [states[1]]}, SettingError, "this one is read_only"),
         ({"path": states[0], "against": [states[0]]}, SettingError, "than the one that gets the pages"),

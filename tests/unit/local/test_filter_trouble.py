@@ -4,12 +4,16 @@ import gzip
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
+from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.file_format import content_number
+from spotsieve.stream.local.batch_reader import BatchReader
 from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused, spotsieve, write_crawl
 from tests.fixtures.waiting import SECONDS, wait_until
 
@@ -109,6 +113,24 @@ def test_standard_input_is_judged_as_it_comes_and_a_signal_ends_the_run_in_order
     assert "1 pages" in error or "1 page" in error
     assert not verdicts.exists(), "an interrupted run does not look complete"
     assert len(read_json(tmp_path / "v.jsonl.partial")) == 1
+
+
+def test_an_error_of_the_reading_thread_behind_the_end_of_a_run_is_not_printed(
+    crawl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, printed = threading.Event(), list[object]()
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+
+    def fail_later(_: object) -> None:
+        left.wait(SECONDS)
+        raise RuntimeError("the other states are closed")
+
+    with BatchReader(check_inputs([str(crawl)]), Settings(), threading.Event(), fail_later):
+        (thread,) = (one for one in threading.enumerate() if one.name == "reader")
+    left.set()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert printed == []
 
 
 def test_a_state_in_use_is_refused_and_named(crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
