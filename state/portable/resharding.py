@@ -238,28 +238,30 @@ class Redistribution:
             names, buckets = self._joined(names, decode_buckets(names, values).living(floor))
             if len(buckets.numbers) and int(buckets.numbers.max()) >= self._progress.entry_count:
                 raise CorruptRecord("buckets", keys[0], "and the keys after it must name entries that exist", _DAMAGED)
-            of_host = are_of_hosts(names) & self._of_hosts
-            shards = shards_of(names, self._shards)
+            places = (buckets.numbers - np.uint64(floor)).astype(np.int64)
+            owners = np.repeat(shards_of(names, self._shards), sizes_of(buckets.bounds))
+            if self._of_hosts:
+                of_host = np.repeat(are_of_hosts(names), sizes_of(buckets.bounds))
+                owners[of_host] = self._host_shards[places[of_host]]
             for number, new in self._new.items():
-                owned = np.repeat(~of_host & (shards == number), sizes_of(buckets.bounds))
-                if self._of_hosts:
-                    hosts = self._host_shards[(buckets.numbers - np.uint64(floor)).astype(np.int64)]
-                    owned |= np.repeat(of_host, sizes_of(buckets.bounds)) & (hosts == number)
+                owned = owners == number
                 kept = bounds_of(owned)
                 part = Buckets(kept[buckets.bounds], buckets.numbers[owned], buckets.inlines[owned])
                 filled = np.flatnonzero(sizes_of(part.bounds))
                 part = part.take(filled)
+                if len(names) < len(keys):  # Some buckets are joined.
+                    part = self._capped(part)
                 encoded = encode_buckets(names[filled], part)
                 new.put("buckets", list(zip(encode_keys(names[filled]), encoded, strict=True)), "buckets")
                 if new.posted is not None:
-                    new.posted[(part.numbers - np.uint64(floor)).astype(np.int64)] = True
+                    new.posted[places[owned]] = True
             done += len(keys)
             self._on_progress("buckets read", done, max(done, self._estimated("buckets")))
 
     def _joined(self, names: NDArray[np.uint64], buckets: Buckets) -> tuple[NDArray[np.uint64], Buckets]:
         """Join the buckets of equal keys. Raises CorruptRecord for a key that belongs to one shard.
 
-        names: uint64[u], ascending  Returns different keys, and a bucket of each, with the earliest postings.
+        names: uint64[u], ascending  Returns different keys, and a bucket of each, with all postings.
         """
         different, row = np.unique(names, return_inverse=True)
         if len(different) == len(names):
@@ -270,12 +272,14 @@ class Redistribution:
             raise _repeated("buckets", int(wrong[0]).to_bytes(8, "big"))
         bucket = np.repeat(row, sizes_of(buckets.bounds))
         order = np.lexsort((buckets.numbers, bucket))
-        cap = rules_of_settings(self._parts[0].identity.settings).bucket_cap
         bounds = bounds_of(np.bincount(bucket, minlength=len(different)))
-        place = np.arange(len(order)) - np.repeat(bounds[:-1], sizes_of(bounds))
-        order = order[place < cap]
-        bounds = bounds_of(np.minimum(sizes_of(bounds), cap))
         return different, Buckets(bounds, buckets.numbers[order], buckets.inlines[order])
+
+    def _capped(self, buckets: Buckets) -> Buckets:
+        """The same buckets with at most index.bucket_cap postings each, the earliest."""
+        cap, sizes = rules_of_settings(self._parts[0].identity.settings).bucket_cap, sizes_of(buckets.bounds)
+        kept = np.arange(len(buckets.numbers)) - np.repeat(buckets.bounds[:-1], sizes) < cap
+        return Buckets(bounds_of(kept)[buckets.bounds], buckets.numbers[kept], buckets.inlines[kept])
 
     def _write_hosts(self) -> None:
         floor, done, last_key = self._clock.floor, 0, b""

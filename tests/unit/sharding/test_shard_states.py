@@ -14,7 +14,8 @@ from rocksdict import Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
-from spotsieve.state.format.meta import HEARD, MAX_SHARDS, StatePart, draw_log_identity
+from spotsieve.state.format.meta import HEARD, MAX_SHARDS, StatePart, StoredRules, draw_log_identity
+from spotsieve.state.portable import resharding
 from spotsieve.state.portable.merging import merge_states, split_states
 from spotsieve.state.still.reading import describe
 from spotsieve.state.store.opening import disk_state
@@ -271,7 +272,9 @@ def first_bucket(buckets: Rdict, tag: int) -> tuple[bytes, bytes]:
     return next((key, value) for key, value in items if key[0] == tag)
 
 
-def test_keys_of_two_hosts_that_collide_have_a_bucket_in_each_shard(judged: Judged, tmp_path: Path) -> None:
+def test_keys_of_two_hosts_that_collide_have_a_bucket_in_each_shard(
+    judged: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shards = [shutil.copytree(judged.shard(number), tmp_path / str(number)) for number in range(SHARDS)]
     with Databases(shards[0]) as mine, Databases(shards[1]) as other:
         both = [first_bucket(families["buckets"], PRINT_TAG) for families in (mine, other)]
@@ -288,6 +291,17 @@ def test_keys_of_two_hosts_that_collide_have_a_bucket_in_each_shard(judged: Judg
         assert joined == sorted(numbers[0] + numbers[1])
     for number, expected in enumerate((kept, value)):
         with Databases(tmp_path / "split" / f"shard-{number}") as families:
+            assert families["buckets"][key] == expected
+    # A full bucket of one host takes no posting from that of the other.
+    cap = max(map(len, numbers))
+    monkeypatch.setattr(resharding, "rules_of_settings", lambda _: StoredRules(bucket_cap=cap))
+    merge_states(shards, tmp_path / "capped")
+    with Databases(tmp_path / "capped") as merged:
+        capped = decode_buckets(names, [merged["buckets"][key]]).numbers.tolist()
+        assert capped == joined[:cap]
+    split_states(shards, SHARDS, tmp_path / "split-capped")
+    for number, expected in enumerate((kept, value)):
+        with Databases(tmp_path / "split-capped" / f"shard-{number}") as families:
             assert families["buckets"][key] == expected
 
 
