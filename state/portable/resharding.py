@@ -41,7 +41,7 @@ from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.verdict import Reason
-from spotsieve.stream.sharding.shares import are_of_hosts, shards_of, shards_of_page_ids
+from spotsieve.stream.sharding.shares import are_of_hosts, shards_of, shards_of_entries, shards_of_page_ids
 
 BATCH = 4096
 _DAMAGED = "verify the state of each shard (spotsieve state verify), and rebuild a damaged one from an empty directory"
@@ -172,14 +172,15 @@ class Redistribution:
             hosts = np.array([entry.host for entry in batch], np.uint64)
             of_old, of_new = shards_of(hosts, len(self._parts)).tolist(), shards_of(hosts, self._shards).tolist()
             rows: dict[int, list[tuple[bytes, bytes]]] = {number: [] for number in self._new}
-            for entry, old, new in zip(batch, of_old, of_new, strict=True):
+            of_number = shards_of_entries(np.arange(expected, expected + len(batch)), self._shards).tolist()
+            for entry, old, *owners in zip(batch, of_old, of_new, of_number, strict=True):
                 if int.from_bytes(entry.key, "big") != expected:
                     raise _missing(expected)
                 if expected >= count:
                     raise CorruptRecord("entries", entry.key, f"must be below the count of {count} entries", _DAMAGED)
                 if self._of_hosts and not entry.forgotten:
-                    self._host_shards[expected - floor] = new
-                self._give(entry, expected, old, new, rows)
+                    self._host_shards[expected - floor] = owners[0]
+                self._give(entry, expected, old, owners, rows)
                 expected += 1
             for number, items in rows.items():
                 self._new[number].put("entries", items, "entries")
@@ -188,13 +189,15 @@ class Redistribution:
             raise _missing(expected)
 
     def _give(
-        self, entry: _MergedEntry, number: int, old: int, new: int, rows: dict[int, list[tuple[bytes, bytes]]]
+        self, entry: _MergedEntry, number: int, old: int, owners: list[int], rows: dict[int, list[tuple[bytes, bytes]]]
     ) -> None:
-        """Add an entry to the rows of each new shard that holds it. old, new: the shards of its host"""
-        by_number = number % self._shards
+        """Add an entry to the rows of each new shard that holds it.
+
+        old: the part of its host  owners: the new shards of its host and of its number
+        """
         if entry.forgotten:
-            if by_number in rows:
-                rows[by_number].append((entry.key, FORGOTTEN))
+            if owners[1] in rows:
+                rows[owners[1]].append((entry.key, FORGOTTEN))
             return
         page_id, part = self._checked_page(entry), self._complete_part(entry, old)
         for shard, items in rows.items():
@@ -202,7 +205,7 @@ class Redistribution:
             if target.posted is not None:
                 holds = not self._is_part or bool(target.posted[number - self._clock.floor])
             else:
-                holds = shard in (new, by_number)
+                holds = shard in owners
                 if not holds and page_id in self._superseding:
                     holds = int(shards_of_page_ids([page_id], self._shards)[0]) == shard
             if holds:
