@@ -78,6 +78,21 @@ def check_log_identity(directory: Path | str, stored: LogIdentity | None, found:
     )
 
 
+def check_log_of_snapshots(directory: Path | str, stored: LogIdentity | None, found: LogIdentity | None) -> None:
+    """Check that snapshots of all shards are of the log of the service, before new shards begin from them.
+
+    directory: one of the snapshots  stored: the identity in it  found: that of the log; None: not known, not compared
+    Raises StateError.
+    """
+    if found is not None and stored != found:
+        raise StateError(
+            f"snapshot {directory}",
+            f"must be of {_log_text(found)}, which this service reads, and is of {_log_text(stored)}",
+            None,
+            "take snapshots of all present shards of this service, and name their directory in cluster.snapshots",
+        )
+
+
 def check_salt(wanted: int | None, found: LogIdentity | None, place: str) -> None:
     """Check that a state or log has the salt of index.salt_from. wanted: None if the setting is empty
 

@@ -18,8 +18,8 @@ from spotsieve.state.directory import (
     put_in_place,
     sync_directory,
 )
-from spotsieve.state.format.meta import MAX_SHARDS, StatePart
-from spotsieve.state.identity import check_identity, check_parts
+from spotsieve.state.format.meta import MAX_SHARDS, LogIdentity, StatePart
+from spotsieve.state.identity import check_identity, check_log_of_snapshots, check_parts
 from spotsieve.state.index import OutcomeRef
 from spotsieve.state.portable.importing import NewState
 from spotsieve.state.portable.resharding import Redistribution, StateCounts
@@ -108,11 +108,17 @@ def split_states(
 
 
 def split_off(
-    snapshots: Sequence[Path], part: StatePart, settings_text: str, log_name: str, target: Path
+    snapshots: Sequence[Path],
+    part: StatePart,
+    settings_text: str,
+    log_name: str,
+    target: Path,
+    log: LogIdentity | None = None,
 ) -> StateCounts:
     """Make the state of one new shard from snapshots of all present shards, in the directory target.
 
     settings_text, log_name: of the new shard, which the snapshots must have
+    log: the log that the snapshots must be of; None: not known
     Raises SettingsMismatch, and StateError and CorruptRecord as split_states does. Then target has no state.
     """
     for snapshot in snapshots:
@@ -120,6 +126,7 @@ def split_off(
     with _opened(snapshots, 0.0, ignore_progress) as parts, made_beside(target, SPLIT_PARTIAL) as partial:
         first = parts[0]
         check_identity(str(first.directory), first.identity, settings_text, log_name, first.identity.part)
+        check_log_of_snapshots(first.directory, first.identity.log_identity, log)
         with NewState(partial) as state:
             (counts,) = Redistribution(parts, {part.number: state}, part.shards, ignore_progress).run()
         sync_directory(partial)
@@ -127,10 +134,15 @@ def split_off(
     return counts
 
 
-def place_of_snapshots(snapshots: Sequence[Path]) -> tuple[int, OutcomeRef | None]:
-    """The place of snapshots of all shards: the next log offset, and the last outcome. Raises as split_off does."""
+def place_of_snapshots(snapshots: Sequence[Path], log: LogIdentity | None = None) -> tuple[int, OutcomeRef | None]:
+    """The place of snapshots of all shards: the next log offset, and the last outcome.
+
+    log: the log that the snapshots must be of; None: not known  Raises as split_off does.
+    """
     with _opened(snapshots, 0.0, ignore_progress) as parts:
-        return parts[0].position, parts[0].heard
+        first = parts[0]
+        check_log_of_snapshots(first.directory, first.identity.log_identity, log)
+        return first.position, first.heard
 
 
 def snapshots_in(folder: Path) -> list[Path]:

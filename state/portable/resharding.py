@@ -41,7 +41,7 @@ from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.verdict import Reason
-from spotsieve.stream.sharding.shares import are_of_hosts, shards_of, shards_of_page_ids
+from spotsieve.stream.sharding.shares import are_of_hosts, shards_of, shards_of_entries, shards_of_page_ids
 
 BATCH = 4096
 _DAMAGED = "verify the state of each shard (spotsieve state verify), and rebuild a damaged one from an empty directory"
@@ -172,14 +172,15 @@ class Redistribution:
             hosts = np.array([entry.host for entry in batch], np.uint64)
             of_old, of_new = shards_of(hosts, len(self._parts)).tolist(), shards_of(hosts, self._shards).tolist()
             rows: dict[int, list[tuple[bytes, bytes]]] = {number: [] for number in self._new}
-            for entry, old, new in zip(batch, of_old, of_new, strict=True):
+            of_number = shards_of_entries(np.arange(expected, expected + len(batch)), self._shards).tolist()
+            for entry, old, *owners in zip(batch, of_old, of_new, of_number, strict=True):
                 if int.from_bytes(entry.key, "big") != expected:
                     raise _missing(expected)
                 if expected >= count:
                     raise CorruptRecord("entries", entry.key, f"must be below the count of {count} entries", _DAMAGED)
                 if self._of_hosts and not entry.forgotten:
-                    self._host_shards[expected - floor] = new
-                self._give(entry, expected, old, new, rows)
+                    self._host_shards[expected - floor] = owners[0]
+                self._give(entry, expected, old, owners, rows)
                 expected += 1
             for number, items in rows.items():
                 self._new[number].put("entries", items, "entries")
@@ -188,13 +189,15 @@ class Redistribution:
             raise _missing(expected)
 
     def _give(
-        self, entry: _MergedEntry, number: int, old: int, new: int, rows: dict[int, list[tuple[bytes, bytes]]]
+        self, entry: _MergedEntry, number: int, old: int, owners: list[int], rows: dict[int, list[tuple[bytes, bytes]]]
     ) -> None:
-        """Add an entry to the rows of each new shard that holds it. old, new: the shards of its host"""
-        by_number = number % self._shards
+        """Add an entry to the rows of each new shard that holds it.
+
+        old: the part of its host  owners: the new shards of its host and of its number
+        """
         if entry.forgotten:
-            if by_number in rows:
-                rows[by_number].append((entry.key, FORGOTTEN))
+            if owners[1] in rows:
+                rows[owners[1]].append((entry.key, FORGOTTEN))
             return
         page_id, part = self._checked_page(entry), self._complete_part(entry, old)
         for shard, items in rows.items():
@@ -202,7 +205,7 @@ class Redistribution:
             if target.posted is not None:
                 holds = not self._is_part or bool(target.posted[number - self._clock.floor])
             else:
-                holds = shard in (new, by_number)
+                holds = shard in owners
                 if not holds and page_id in self._superseding:
                     holds = int(shards_of_page_ids([page_id], self._shards)[0]) == shard
             if holds:
@@ -238,28 +241,30 @@ class Redistribution:
             names, buckets = self._joined(names, decode_buckets(names, values).living(floor))
             if len(buckets.numbers) and int(buckets.numbers.max()) >= self._progress.entry_count:
                 raise CorruptRecord("buckets", keys[0], "and the keys after it must name entries that exist", _DAMAGED)
-            of_host = are_of_hosts(names) & self._of_hosts
-            shards = shards_of(names, self._shards)
+            places = (buckets.numbers - np.uint64(floor)).astype(np.int64)
+            owners = np.repeat(shards_of(names, self._shards), sizes_of(buckets.bounds))
+            if self._of_hosts:
+                of_host = np.repeat(are_of_hosts(names), sizes_of(buckets.bounds))
+                owners[of_host] = self._host_shards[places[of_host]]
             for number, new in self._new.items():
-                owned = np.repeat(~of_host & (shards == number), sizes_of(buckets.bounds))
-                if self._of_hosts:
-                    hosts = self._host_shards[(buckets.numbers - np.uint64(floor)).astype(np.int64)]
-                    owned |= np.repeat(of_host, sizes_of(buckets.bounds)) & (hosts == number)
+                owned = owners == number
                 kept = bounds_of(owned)
                 part = Buckets(kept[buckets.bounds], buckets.numbers[owned], buckets.inlines[owned])
                 filled = np.flatnonzero(sizes_of(part.bounds))
                 part = part.take(filled)
+                if len(names) < len(keys):  # Some buckets are joined.
+                    part = self._capped(part)
                 encoded = encode_buckets(names[filled], part)
                 new.put("buckets", list(zip(encode_keys(names[filled]), encoded, strict=True)), "buckets")
                 if new.posted is not None:
-                    new.posted[(part.numbers - np.uint64(floor)).astype(np.int64)] = True
+                    new.posted[places[owned]] = True
             done += len(keys)
             self._on_progress("buckets read", done, max(done, self._estimated("buckets")))
 
     def _joined(self, names: NDArray[np.uint64], buckets: Buckets) -> tuple[NDArray[np.uint64], Buckets]:
         """Join the buckets of equal keys. Raises CorruptRecord for a key that belongs to one shard.
 
-        names: uint64[u], ascending  Returns different keys, and a bucket of each, with the earliest postings.
+        names: uint64[u], ascending  Returns different keys, and a bucket of each, with all postings.
         """
         different, row = np.unique(names, return_inverse=True)
         if len(different) == len(names):
@@ -270,12 +275,14 @@ class Redistribution:
             raise _repeated("buckets", int(wrong[0]).to_bytes(8, "big"))
         bucket = np.repeat(row, sizes_of(buckets.bounds))
         order = np.lexsort((buckets.numbers, bucket))
-        cap = rules_of_settings(self._parts[0].identity.settings).bucket_cap
         bounds = bounds_of(np.bincount(bucket, minlength=len(different)))
-        place = np.arange(len(order)) - np.repeat(bounds[:-1], sizes_of(bounds))
-        order = order[place < cap]
-        bounds = bounds_of(np.minimum(sizes_of(bounds), cap))
         return different, Buckets(bounds, buckets.numbers[order], buckets.inlines[order])
+
+    def _capped(self, buckets: Buckets) -> Buckets:
+        """The same buckets with at most index.bucket_cap postings each, the earliest."""
+        cap, sizes = rules_of_settings(self._parts[0].identity.settings).bucket_cap, sizes_of(buckets.bounds)
+        kept = np.arange(len(buckets.numbers)) - np.repeat(buckets.bounds[:-1], sizes) < cap
+        return Buckets(bounds_of(kept)[buckets.bounds], buckets.numbers[kept], buckets.inlines[kept])
 
     def _write_hosts(self) -> None:
         floor, done, last_key = self._clock.floor, 0, b""

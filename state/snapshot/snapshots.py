@@ -241,14 +241,40 @@ def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Ma
 def check_snapshot(snapshot: Path) -> None:
     """Check every file of a snapshot against its manifest. Raises StateError, CorruptRecord."""
     for facts in read_manifest(snapshot).files:
-        path = snapshot / facts.name
         try:
-            with path.open("rb") as file:
-                found = digest_of(file, lambda _: None)
-        except FileNotFoundError:
-            raise _damaged(path, facts, "is missing") from None
-        if found != (facts.bytes, facts.xxh3_128):
-            raise _damaged(path, facts, f"has {found[0]} bytes of digest {found[1]}")
+            _read_checked(snapshot / facts.name, facts, lambda _: None)
+        except OSError as error:
+            raise StateError(
+                "snapshot",
+                f"must be a directory whose files can be read: {error.strerror}",
+                str(error.filename or snapshot),
+                "check the permissions there",
+            ) from None
+
+
+def copy_path(folder: Path, facts: FileFacts, snapshot: str) -> Path:
+    """Return the path of a file in a copy of a snapshot, and make its directory.
+
+    snapshot: for the message  Raises CorruptRecord if the path is outside the folder, OSError.
+    """
+    copy = folder / facts.name
+    if "\0" in facts.name or not copy.resolve().is_relative_to(folder.resolve()):
+        raise CorruptRecord(snapshot, facts.name, "must lie in the snapshot", "take another snapshot")
+    make_directory(copy.parent)
+    return copy
+
+
+def _read_checked(
+    source: Path, facts: FileFacts, on_block: Callable[[int], None], into: BinaryIO | None = None
+) -> None:
+    """Read a file of a snapshot, and copy it if `into` is given. Raises CorruptRecord if it differs from its facts."""
+    try:
+        with source.open("rb") as file:
+            found = digest_of(file, on_block, into)
+    except FileNotFoundError:
+        raise _damaged(source, facts, "is missing") from None
+    if found != (facts.bytes, facts.xxh3_128):
+        raise _damaged(source, facts, f"has {found[0]} bytes of digest {found[1]}")
 
 
 PARTIAL = ".restore-partial"
@@ -279,19 +305,10 @@ def _copy(snapshot: Path, partial: Path, manifest: Manifest, on_progress: OnProg
         on_progress("bytes restored", done, total)
 
     for facts in manifest.files:
-        source, copy = snapshot / facts.name, partial / facts.name
-        if "\0" in facts.name or not copy.resolve().is_relative_to(partial.resolve()):
-            raise CorruptRecord(str(snapshot), facts.name, "must lie in the snapshot")
-        make_directory(copy.parent)
-        try:
-            with source.open("rb") as file, open_file(copy, "wb") as into:
-                found = digest_of(file, count, into)
-                into.flush()
-                os.fsync(into.fileno())
-        except FileNotFoundError:
-            raise _damaged(source, facts, "is missing") from None
-        if found != (facts.bytes, facts.xxh3_128):
-            raise _damaged(source, facts, f"has {found[0]} bytes of digest {found[1]}")
+        with open_file(copy_path(partial, facts, str(snapshot)), "wb") as into:
+            _read_checked(snapshot / facts.name, facts, count, into)
+            into.flush()
+            os.fsync(into.fileno())
     sync_directory(partial / INDEX_FOLDER)
 
 

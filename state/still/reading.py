@@ -15,6 +15,7 @@ from spotsieve.state.horizon import Clock
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
 from spotsieve.state.store.opening import checkpoint_backend, checkpoint_state, read_meta
+from spotsieve.state.store.rocks import CheckpointBackend
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
@@ -22,6 +23,7 @@ from spotsieve.stream.base.settings.model import IndexSettings
 
 TIMEOUT_S = 300.0
 """How long to wait for the process that owns a state."""
+ROCKSDICT_FILE = "rocksdict-config.json"
 
 
 @contextmanager
@@ -43,13 +45,29 @@ def read_only_state(
     """
     with ExitStack() as requesting, ExitStack() as closing:
         if (directory / MANIFEST_FILE).exists():
-            path = directory / INDEX_FOLDER
+            path = closing.enter_context(_linked_index(directory))
         else:
             path = requesting.enter_context(checkpoint_of(directory, timeout_s, on_progress))
         state = closing.enter_context(checkpoint_state(directory, path, part=part))
         if not hold:
             requesting.close()
         yield state
+
+
+@contextmanager
+def _linked_index(snapshot: Path) -> Iterator[Path]:
+    """Yield a folder of links to the files of a snapshot's index.
+
+    rocksdict writes its configuration where it opens a database, also as a secondary instance. So another process that
+    checks the snapshot would find a cut file, and a snapshot on a read-only file system could not be opened.
+    """
+    with TemporaryDirectory(prefix="spotsieve-") as made:
+        index = Path(made) / INDEX_FOLDER
+        index.mkdir()
+        for file in (snapshot / INDEX_FOLDER).glob("*"):
+            if file.name != ROCKSDICT_FILE:
+                (index / file.name).symlink_to(file.resolve())
+        yield index
 
 
 @contextmanager
@@ -71,8 +89,7 @@ def describe(directory: Path) -> dict[str, Any]:
     With a deduplication window the result counts the entries within it, and has the watermark. The latest pages of the
     service may be missing. Raises StateError if there is no state, CorruptRecord.
     """
-    path = _index_of(directory)
-    with checkpoint_backend(directory, path) as backend:
+    with _backend_of(directory) as backend:
         meta = read_meta(backend)
     return {
         "format": meta.identity.state_format,
@@ -82,15 +99,25 @@ def describe(directory: Path) -> dict[str, Any]:
         "log_position": meta.progress.position,
         "entries": meta.living_entries,
         **_window(meta.identity.settings, meta.clock),
-        "bytes_on_disk": sum(map(_size_of, path.iterdir())),
+        "bytes_on_disk": sum(map(_size_of, _index_of(directory).iterdir())),
         "verdict_settings": meta.identity.settings,
     }
 
 
 def identity_of(directory: Path) -> Identity:
     """Return the identity of a state or snapshot, which a service may own. Raises StateError, CorruptRecord."""
-    with checkpoint_backend(directory, _index_of(directory)) as backend:
+    with _backend_of(directory) as backend:
         return read_meta(backend).identity
+
+
+@contextmanager
+def _backend_of(directory: Path) -> Iterator[CheckpointBackend]:
+    """Open the database of a state or snapshot read-only. Raises StateError, CorruptRecord."""
+    path = _index_of(directory)
+    with ExitStack() as closing:
+        if (directory / MANIFEST_FILE).exists():
+            path = closing.enter_context(_linked_index(directory))
+        yield closing.enter_context(checkpoint_backend(directory, path))
 
 
 def salt_from(settings: IndexSettings) -> int | None:

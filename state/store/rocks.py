@@ -259,7 +259,7 @@ class CheckpointBackend(RocksBackend):
 
 @contextmanager
 def opened_secondary(directory: Path, path: Path, families: dict[str, Options]) -> Iterator[Rdict]:
-    """Open the database at path as a secondary instance, which writes nothing there and takes no lock.
+    """Open the database at path as a secondary instance, which takes no lock. rocksdict writes its configuration there.
 
     RocksDB's read-only mode cannot be used: it ends the process with a segmentation fault if the manifest lists
     write-ahead logs, in RocksDB 9.8 as in 9.9 (facebook/rocksdb issue 13235).  directory: for messages

@@ -69,10 +69,12 @@ async def _check_history(settings: Settings, shards: int) -> None:
     """Check that new shards can fill themselves. shards: their present number. Raises StateError, BrokerError."""
     begins, name = await read_begins(settings), settings.cluster.snapshots
     cut = {topic: begin for topic, begin in begins.items() if begin}
-    if not cut or is_url(name):  # The new shards look at a URL themselves.
+    if is_url(name):  # The new shards look at a URL themselves.
         return
     snapshots = snapshots_in(Path(local_name(name))) if name else []
     if not snapshots:
+        if not cut:
+            return
         topic, begin = next(iter(cut.items()))
         where = f", and cluster.snapshots ({name}) holds none of the present shards" if name else ""
         raise StateError(
@@ -83,7 +85,9 @@ async def _check_history(settings: Settings, shards: int) -> None:
             "(spotsieve shards status), take snapshots of all shards (spotsieve state snapshot), set cluster.snapshots "
             "for all roles, and repeat the command",
         )
-    position, heard = place_of_snapshots(snapshots)
+    position, heard = place_of_snapshots(snapshots, await log_of_rounds(settings))
+    if not cut:
+        return
     place = {settings.topics.log: position, settings.topics.verdicts: -1 if heard is None else heard.offset}
     if len(snapshots) != shards or any(place[topic] < begin for topic, begin in cut.items()):
         raise StateError(

@@ -14,19 +14,21 @@ from rocksdict import Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
-from spotsieve.state.format.meta import HEARD, MAX_SHARDS, StatePart, draw_log_identity
-from spotsieve.state.portable.merging import merge_states, split_states
+from spotsieve.state.format.meta import HEARD, MAX_SHARDS, StatePart, StoredRules, draw_log_identity
+from spotsieve.state.portable import resharding
+from spotsieve.state.portable.merging import merge_states, place_of_snapshots, snapshots_in, split_states
 from spotsieve.state.still.reading import describe
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.store.state import State, first_difference
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.base.errors import EXIT_OK, EXIT_SETTING, EXIT_STATE, SpotsieveError
+from spotsieve.stream.base.errors import EXIT_OK, EXIT_SETTING, EXIT_STATE, SpotsieveError, StateError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.cli import main
-from spotsieve.stream.service.roles.shard.loop import begin_from_snapshots
+from spotsieve.stream.service.roles.shard import loop
+from spotsieve.stream.service.roles.shard.loop import begin_from_snapshots, open_state
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, TITLE_TAG
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
@@ -271,7 +273,9 @@ def first_bucket(buckets: Rdict, tag: int) -> tuple[bytes, bytes]:
     return next((key, value) for key, value in items if key[0] == tag)
 
 
-def test_keys_of_two_hosts_that_collide_have_a_bucket_in_each_shard(judged: Judged, tmp_path: Path) -> None:
+def test_keys_of_two_hosts_that_collide_have_a_bucket_in_each_shard(
+    judged: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shards = [shutil.copytree(judged.shard(number), tmp_path / str(number)) for number in range(SHARDS)]
     with Databases(shards[0]) as mine, Databases(shards[1]) as other:
         both = [first_bucket(families["buckets"], PRINT_TAG) for families in (mine, other)]
@@ -288,6 +292,17 @@ def test_keys_of_two_hosts_that_collide_have_a_bucket_in_each_shard(judged: Judg
         assert joined == sorted(numbers[0] + numbers[1])
     for number, expected in enumerate((kept, value)):
         with Databases(tmp_path / "split" / f"shard-{number}") as families:
+            assert families["buckets"][key] == expected
+    # A full bucket of one host takes no posting from that of the other.
+    cap = max(map(len, numbers))
+    monkeypatch.setattr(resharding, "rules_of_settings", lambda _: StoredRules(bucket_cap=cap))
+    merge_states(shards, tmp_path / "capped")
+    with Databases(tmp_path / "capped") as merged:
+        capped = decode_buckets(names, [merged["buckets"][key]]).numbers.tolist()
+        assert capped == joined[:cap]
+    split_states(shards, SHARDS, tmp_path / "split-capped")
+    for number, expected in enumerate((kept, value)):
+        with Databases(tmp_path / "split-capped" / f"shard-{number}") as families:
             assert families["buckets"][key] == expected
 
 
@@ -321,8 +336,9 @@ def settings_with(snapshots: str, state: Path) -> Settings:
 
 
 @pytest.fixture
-def snapshots(judged: Judged, tmp_path: Path) -> Path:
-    """A snapshot of each shard, all of one place."""
+def snapshots(judged: Judged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A snapshot of each shard, all of one place. No broker tells the identity of the log."""
+    monkeypatch.setattr(loop, "read_log_identity", lambda _: None)
     for number in range(SHARDS):
         target = tmp_path / "backup" / f"shard-{number}"
         target.parent.mkdir(exist_ok=True)
@@ -351,6 +367,41 @@ def test_a_new_shard_begins_from_the_snapshots_of_all_shards(
             assert state.heard == split.heard
 
 
+def test_an_empty_state_is_made_from_snapshots_that_were_taken_after_its_first_start(
+    judged: Judged, snapshots: Path, tmp_path: Path
+) -> None:
+    settings, moved = settings_with(str(snapshots), tmp_path / "new"), tmp_path / "moved"
+    snapshots.rename(moved)
+    with open_state(settings, Share(0, 3)) as state:
+        # It stops, because the topics have lost their first records.
+        assert (state.position, state.heard) == (0, None)
+    moved.rename(snapshots)
+    for _ in range(2):
+        with open_state(settings, Share(0, 3)) as state:
+            assert state.position == judged.one.state.position
+            assert state.heard is not None
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [INDEX_FOLDER]
+
+
+def test_snapshots_of_another_log_are_refused_before_a_state_is_made(
+    snapshots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranger, other = draw_log_identity(), draw_log_identity()
+    for number in range(SHARDS):
+        shutil.rmtree(snapshots / f"shard-{number}")
+        with opened(tmp_path / str(number), number) as state:
+            state.adopt(stranger)
+        target = snapshots / f"shard-{number}"
+        assert main(["state", "snapshot", "--state", str(tmp_path / str(number)), str(target)]) == EXIT_OK
+    assert place_of_snapshots(snapshots_in(snapshots), stranger) == (0, None)
+    monkeypatch.setattr(loop, "read_log_identity", lambda _: other)
+    with pytest.raises(StateError, match=rf"must be of the log {other} .*take snapshots of all present shards"):
+        begin_from_snapshots(settings_with(str(snapshots), tmp_path / "new"), Share(0, 3))
+    assert not (tmp_path / "new" / INDEX_FOLDER).exists()
+    with pytest.raises(StateError, match=rf"must be of the log {other}"):
+        place_of_snapshots(snapshots_in(snapshots), other)
+
+
 def test_a_shard_without_snapshots_begins_from_the_topics(tmp_path: Path) -> None:
     for name in (str(tmp_path / "none"), "memory://none"):
         begin_from_snapshots(settings_with(name, tmp_path / "new"), Share(0, 3))
@@ -372,6 +423,9 @@ def test_snapshots_that_no_shard_can_begin_from_are_refused_with_the_next_step(
     # A snapshot shares its files with the state.
     table.unlink()
     assert "is missing; restore another snapshot" in refused()
+    table.mkdir()  # As a file that may not be read: root may read every file.
+    assert "must be a directory whose files can be read: Is a directory" in refused()
+    table.rmdir()
     table.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
     assert "as the manifest says" in refused()
     table.write_bytes(whole)

@@ -16,6 +16,7 @@ import pytest
 from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 from spotsieve.state.snapshot import checkpoints
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest, take_snapshot
+from spotsieve.state.still.reading import describe, identity_of, read_only_state
 from spotsieve.state.store.state import first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord, StateError
@@ -79,6 +80,21 @@ def test_a_state_at_rest_is_snapshot_verified_and_restored_equal(
     restored_equals(snapshot, directory, tmp_path / "restored")
     assert verify(tmp_path / "restored").damaged == 0
     assert main(["state", "info", str(snapshot), "--json"]) == 0
+
+
+def test_reading_a_snapshot_writes_nothing_there(directory: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshot"
+    take_snapshot(directory, snapshot)
+
+    def times() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in (snapshot, *snapshot.rglob("*"))}
+
+    before = times()
+    with read_only_state(snapshot) as state:
+        assert state.position == RECORDS
+    assert identity_of(snapshot).settings == TEXT
+    assert describe(snapshot)["log_position"] == RECORDS
+    assert times() == before
 
 
 def test_a_state_that_a_process_works_on_is_snapshot_by_asking_it(

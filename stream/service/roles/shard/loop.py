@@ -1,5 +1,6 @@
 """Runs a shard: performs the actions of its steps (stream/sharding/shard_steps.py) on Kafka and on its state."""
 
+import asyncio
 import shutil
 import time
 from collections.abc import Sequence
@@ -10,13 +11,13 @@ from typing import Any
 from aiokafka.errors import KafkaError
 
 from spotsieve.state.directory import INDEX_FOLDER, made_beside, make_directory, open_file
-from spotsieve.state.format.meta import StatePart
+from spotsieve.state.format.meta import LogIdentity, StatePart
 from spotsieve.state.portable.merging import snapshots_in, split_off
 from spotsieve.state.snapshot.checkpoints import Requests
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest
+from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, copy_path, read_manifest
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.tasks import race
@@ -27,6 +28,7 @@ from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import CatchUp
+from spotsieve.stream.service.log.skips import first_record
 from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.roles.log_records import LogRecords
 from spotsieve.stream.service.roles.role import (
@@ -79,12 +81,9 @@ SIZE_SECONDS = 3.0
 
 def open_shard(settings: Settings, share: Share) -> ProcessState:
     """Open a shard over its own state directory. Raises SpotsieveError."""
-    text, scheme = verdict_settings_text(settings), scheme_in_scope(settings)
-    index = settings.index
+    scheme = scheme_in_scope(settings)
     compile_rounds(scheme, limits_in_shards(settings, scheme))
-    if settings.cluster.snapshots and not (index.directory / INDEX_FOLDER / "CURRENT").exists():
-        begin_from_snapshots(settings, share)
-    state = disk_state(index.directory, text, settings.topics.log, index, StatePart(*share))
+    state = open_state(settings, share)
     work = ShardWork(settings, scheme, state, share)
 
     def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> ShardRole:
@@ -94,6 +93,28 @@ def open_shard(settings: Settings, share: Share) -> ProcessState:
         return shard
 
     return ProcessState(state, begin)
+
+
+def read_log_identity(settings: Settings) -> LogIdentity | None:
+    """The log of the service; None if it has no first record. Raises BrokerError, BrokerTrouble."""
+    first = asyncio.run(first_record(settings))
+    return None if first is None else first[1].log
+
+
+def open_state(settings: Settings, share: Share) -> State:
+    """Open the state of a shard. A state without rounds is made from cluster.snapshots. Raises SpotsieveError.
+
+    A shard that found neither snapshots nor all records of the topics left such a state.
+    """
+    index = settings.index
+    identity = index.directory, verdict_settings_text(settings), settings.topics.log, index, StatePart(*share)
+    state = disk_state(*identity)
+    if not settings.cluster.snapshots or state.heard is not None or state.position:
+        return state
+    state.close()
+    shutil.rmtree(index.directory / INDEX_FOLDER)
+    begin_from_snapshots(settings, share)
+    return disk_state(*identity)
 
 
 def begin_from_snapshots(settings: Settings, share: Share) -> None:
@@ -108,7 +129,8 @@ def begin_from_snapshots(settings: Settings, share: Share) -> None:
         if not snapshots:
             logger().info("no snapshots to begin from; this shard begins from the topics", snapshots=shown_url(name))
             return
-        counts = split_off(snapshots, number, verdict_settings_text(settings), settings.topics.log, directory)
+        log, text = read_log_identity(settings), verdict_settings_text(settings)
+        counts = split_off(snapshots, number, text, settings.topics.log, directory, log)
     logger().info(
         "began from snapshots of all shards",
         snapshots=shown_url(name),
@@ -126,11 +148,7 @@ def _fetch_snapshots(url: str, folder: Path) -> list[Path]:
         make_directory(snapshot)
         _fetch(manifest, snapshot / MANIFEST_FILE)
         for facts in read_manifest(snapshot).files:
-            copy = snapshot / facts.name
-            if not copy.resolve().is_relative_to(snapshot.resolve()):
-                raise CorruptRecord(shown_url(base), facts.name, "must lie in the snapshot", "take another snapshot")
-            make_directory(copy.parent)
-            _fetch(base + facts.name, copy)
+            _fetch(base + facts.name, copy_path(snapshot, facts, shown_url(base)))
     return snapshots_in(folder)
 
 
