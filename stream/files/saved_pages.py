@@ -18,11 +18,14 @@ from spotsieve.stream.sign.intake.mhtml import SavedOrigin, begins_mhtml, find_o
 
 _SINGLE_FILE = re.compile(
     rb"(?:<!doctype[^>]{0,256}>\s{0,64})?<html[^>]{0,4096}>\s{0,64}<!--\s{0,64}Page saved with SingleFile\s{1,64}"
-    rb"url:[ \t]*(?P<url>[^\r\n]*?)[ \t]*\r?\n(?:\s{0,64}saved date:[ \t]*(?P<date>[^\r\n]*))?",
+    rb"url:(?P<url>[^\r\n]{0,16384}+)\r?\n(?:\s{0,64}saved date:[ \t]*(?P<date>[^\r\n]*))?",
     re.IGNORECASE,
 )
+"""The URL is as long as one of MHTML may be: the header of a WARC record with a longer one could not be read again."""
 _SAVED_DATE = re.compile(rb"[a-z]{3} ([a-z]{3}) (\d{2}) (\d{4}) (\d{2}:\d{2}:\d{2}) GMT([+-]\d{4})", re.IGNORECASE)
 """JavaScript's form of a date, such as "Fri Mar 01 2024 01:00:10 GMT+0100 (Central European Standard Time)"."""
+_FIRST_YEAR = 1970
+"""A record with an earlier WARC-Date would be rejected."""
 
 
 class Mhtml(InputFormat):
@@ -108,9 +111,10 @@ def _origin_of_single_file(saved: bytes) -> SavedOrigin:
 
 
 def _iso_date(date: str) -> str:
-    """A date of an e-mail header (RFC 5322) as WARC has it; "" for another text."""
+    """A date of an e-mail header (RFC 5322) as WARC has it; "" for another text, or a date before 1970."""
     try:
         parsed = email.utils.parsedate_to_datetime(date)
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        saved = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
         return ""
+    return saved.strftime("%Y-%m-%dT%H:%M:%SZ") if saved.year >= _FIRST_YEAR else ""

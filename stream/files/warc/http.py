@@ -19,8 +19,8 @@ MAX_HEADER_BYTES = 256 * 2**10
 MAX_CODINGS = 5
 """A body may be encoded so many times over, as in curl. Each of thousands of codings that hardly shrink it would be
 decoded to a whole page."""
-_STATUS_LINE = re.compile(rb"HTTPS?/|(?:HTTPS?|ICY)[ \t]+[0-9]{3}(?![0-9])", re.IGNORECASE)
-"""The beginning of a status line. Some servers write "HTTP 200 OK", and SHOUTcast writes "ICY 200 OK"."""
+_STATUS_LINE = re.compile(rb"HTTPS?/|(?:HTTPS?[0-9.]*|ICY)[ \t]+[0-9]{3}(?![0-9])", re.IGNORECASE)
+"""The beginning of a status line. Some servers write "HTTP 200 OK" or "HTTP1.1 200 OK", and SHOUTcast "ICY 200 OK"."""
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP_CHECKSUM, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 2, 4, 8, 16
 _GZIP_TRAILER_BYTES = 8
@@ -112,8 +112,8 @@ def _codings(lines: Sequence[tuple[str, str]], field: str) -> list[str]:
 
 
 def _status_of(head: bytes) -> int | None:
-    _, _, rest = head[:64].partition(b" ")
-    digits = rest.lstrip()[:3]
+    words = head[:64].split(None, 2)
+    digits = words[1][:3] if len(words) > 1 else b""
     return int(digits) if len(digits) == 3 and digits.isdigit() else None
 
 
@@ -171,8 +171,10 @@ def _join_chunks(body: bytes) -> _DecodedPayload:
         try:
             size = int(body[place : line_end if line_end >= 0 else place].split(b";")[0].strip(), 16)
         except ValueError:
+            size = -1
+        if size < 0:
             return _DecodedPayload(bytes(joined), whole=False) if joined else _DecodedPayload(body)
-        if size <= 0:
+        if size == 0:
             return _DecodedPayload(bytes(joined))
         joined += body[line_end + 1 : line_end + 1 + size]
         place = line_end + 1 + size

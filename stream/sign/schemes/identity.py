@@ -101,7 +101,8 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     can be built in milliseconds. The digest of a page with features is therefore BLAKE2b-128 (RFC 7693) over its body's
     XXH3 and everything that was read from its text. Equal bodies that are read alike have equal digests; a forger would
     need the same features, and with them the victim's own text. The body of a page without features is digested by
-    BLAKE2b itself, which is a tenth as fast as XXH3, and so is the payload of a partial page.
+    BLAKE2b itself, which is a tenth as fast as XXH3. The digest of a partial page is over its payload as sent, too, and
+    not over this alone: the same bytes under another Content-Encoding are another text.
     """
     fixed = np.empty(len(pages), _sealed_columns(columns["sketch"].shape[1]))
     for name in fixed.dtype.names or ():
@@ -112,15 +113,15 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
         for name in ("features", "blocks", "samples", "titles")
         if len(columns[name])
     ]
-    judged = (columns["status"] == FINGERPRINTED).tolist()
+    judged = is_judged(columns["status"]).tolist()
     digests = bytearray()
     for index, page in enumerate(pages):
         if judged[index]:
-            digest = hashlib.blake2b(rows[index * size : (index + 1) * size], digest_size=16, person=b"page")
+            person = b"page" if page.encoded is None else b"partial"
+            digest = hashlib.blake2b(rows[index * size : (index + 1) * size], digest_size=16, person=person)
             for column, bounds in ragged:
                 digest.update(column[bounds[index] : bounds[index + 1]])
-        elif page.encoded is not None:
-            digest = hashlib.blake2b(page.encoded, digest_size=16, person=b"encoded")
+            digest.update(page.encoded or b"")
         else:
             digest = hashlib.blake2b(page.body, digest_size=16, person=b"body")
         digests += digest.digest()

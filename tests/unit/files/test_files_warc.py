@@ -270,6 +270,23 @@ def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "text", "whole"),
+    [
+        (b"3\r\nabc\r\n0\r\n\r\n", b"abc", True),
+        (b"3\r\nabc\r\n0", b"abc", False),
+        (b"3\r\nabc\r\n", b"abc", False),
+        (b"3\r\nabc\r\n-3\r\nxyz\r\n0\r\n\r\n", b"abc", False),
+        (b"3\r\nabc\r\nno size\r\nxyz", b"abc", False),
+        (b"-5\r\n degrees are expected", b"-5\r\n degrees are expected", True),
+        (b"5 degrees\r\nare expected", b"5 degrees\r\nare expected", True),
+    ],
+)
+def test_a_body_is_whole_if_its_chunks_have_an_end_or_it_has_none(body: bytes, text: bytes, whole: bool) -> None:
+    found = capture(warc(http(body, "Transfer-Encoding: chunked")))
+    assert (found.body, found.whole) == (text, whole)
+
+
+@pytest.mark.parametrize(
     ("encoding", "fold"), [("gzip", gzip.compress), ("zstd", zstandard.compress), ("br", cramjam.brotli.compress)]
 )
 def test_a_bomb_in_a_body_is_unfolded_to_just_over_the_limit(encoding: str, fold: Callable[[bytes], bytes]) -> None:

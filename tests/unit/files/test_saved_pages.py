@@ -1,6 +1,7 @@
 """A file that a browser saved (MHTML, SingleFile) is one page with its own URL and fetch time."""
 
 import gzip
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
+from spotsieve.stream.files.saved_pages import SINGLE_FILE
 from tests.fixtures.filter_crawl import filter_json, page, read_json, refused
 from tests.fixtures.pages.saved_pages import mhtml, part, saved_by_single_file
 
@@ -66,7 +68,11 @@ def test_a_single_file_page_has_the_url_and_the_date_of_its_comment(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "date", ["", "yesterday", "Fri, 99 Mar 2024 00:00:10 -0000", "Fri, 31 Dec 9999 23:59:59 -2359"]
+    "date",
+    [
+        *("", "yesterday", "Fri, 99 Mar 2024 00:00:10 -0000", "Fri, 31 Dec 9999 23:59:59 -2359"),
+        *("Mon, 01 Jan 1601 00:00:00 GMT", "Mon Jan 01 1601 00:00:00 GMT+0000", "Fri, 1 Mar 0999 00:00:10 -0000"),
+    ],
 )
 def test_a_page_without_a_readable_date_has_the_time_of_its_file(date: str, tmp_path: Path) -> None:
     path = tmp_path / "a.mhtml"
@@ -85,6 +91,32 @@ def test_a_saved_page_without_a_url_is_rejected(tmp_path: Path) -> None:
         found = result_of(tmp_path / name, content)
         assert isinstance(found, PageError)
         assert found.reason is RejectReason.NO_URL
+
+
+def test_a_url_of_any_length_that_is_read_can_be_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url, out = "https://e.com/" + 8000 * "ü", tmp_path / "out.warc"
+    contents = {"a.html": saved_by_single_file(url, html_of(1)).encode(), "b.mht": mhtml_of(2, url)}
+    for name, content in contents.items():
+        path = tmp_path / name
+        for written, found in (
+            (content, url),
+            (content.replace("ü".encode(), b"\xfc\xfc"), url.replace("ü", 2 * "\ufffd")),
+        ):
+            path.write_bytes(written)
+            filter_json(capsys, path, "--out", out, "--force")
+            assert read_page(out, out.read_bytes()).url == found
+    too_long = tmp_path / "c.html"
+    too_long.write_bytes(saved_by_single_file(2 * url, html_of(1)).encode())
+    assert "looks like HTML or XML" in refused(capsys, too_long)[1]
+
+
+@pytest.mark.parametrize("end", [b"", b"\r", b"\n"])
+def test_a_hostile_comment_of_single_file_takes_linear_time(end: bytes) -> None:
+    for piece in (b" ", b"\t \t", b"url: ", b"x"):
+        saved = b"<html><!-- Page saved with SingleFile\n url:" + piece * (4_000_000 // len(piece)) + end
+        began = time.thread_time()
+        assert not SINGLE_FILE.recognizes(saved)
+        assert time.thread_time() - began < 1
 
 
 def test_html_without_the_comment_of_single_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,6 +82,18 @@ def test_pages_of_the_same_bytes_still_are(name: str, host_alone: bool) -> None:
     assert [Reason(reason) for _, reason, *_ in found[4:]] == [Reason.EXACT] * 2
 
 
+@schemes
+@scopes
+def test_partial_pages_of_one_payload_and_other_texts_are_not_the_same_page(name: str, host_alone: bool) -> None:
+    # Such as the bytes of Brotli, and the same bytes without a Content-Encoding.
+    texts = enumerate((OTHER, VICTIM, VICTIM))
+    pages = [page(offset, HERE, text)._replace(encoded=b"the payload as sent") for offset, text in texts]
+    scheme = scheme_named(name, host_alone)
+    found = indexed(scheme, memory_state(), scheme.sign(pages))
+    assert [kind for kind, *_ in found] == [Kind.UNCHECKED, Kind.UNCHECKED, Kind.DUPLICATE]
+    assert Reason(found[2][1]) is Reason.EXACT
+
+
 @pytest.mark.parametrize(
     "column",
     ["features", "blocks", "samples", "titles", "sketch", "text_digest", "fingerprint", "language", "feature_count"],
