@@ -45,7 +45,7 @@ def read_only_state(
     """
     with ExitStack() as requesting, ExitStack() as closing:
         if (directory / MANIFEST_FILE).exists():
-            path = closing.enter_context(_linked_index(directory))
+            path = closing.enter_context(linked_index(directory / INDEX_FOLDER))
         else:
             path = requesting.enter_context(checkpoint_of(directory, timeout_s, on_progress))
         state = closing.enter_context(checkpoint_state(directory, path, part=part))
@@ -55,8 +55,8 @@ def read_only_state(
 
 
 @contextmanager
-def _linked_index(snapshot: Path) -> Iterator[Path]:
-    """Yield a folder of links to the files of a snapshot's index.
+def linked_index(still: Path) -> Iterator[Path]:
+    """Yield a folder of links to the files of an index that nobody changes, of a snapshot or of a checkpoint.
 
     rocksdict writes its configuration where it opens a database, also as a secondary instance. So another process that
     checks the snapshot would find a cut file, and a snapshot on a read-only file system could not be opened.
@@ -64,7 +64,7 @@ def _linked_index(snapshot: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix="spotsieve-") as made:
         index = Path(made) / INDEX_FOLDER
         index.mkdir()
-        for file in (snapshot / INDEX_FOLDER).glob("*"):
+        for file in still.glob("*"):
             if file.name != ROCKSDICT_FILE:
                 (index / file.name).symlink_to(file.resolve())
         yield index
@@ -116,7 +116,7 @@ def _backend_of(directory: Path) -> Iterator[CheckpointBackend]:
     path = _index_of(directory)
     with ExitStack() as closing:
         if (directory / MANIFEST_FILE).exists():
-            path = closing.enter_context(_linked_index(directory))
+            path = closing.enter_context(linked_index(directory / INDEX_FOLDER))
         yield closing.enter_context(checkpoint_backend(directory, path))
 
 

@@ -28,7 +28,7 @@ from spotsieve.state.identity import check_whole
 from spotsieve.state.index import LiveView, StateView
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
-from spotsieve.state.still.reading import TIMEOUT_S, identity_of, read_only_state, salt_from
+from spotsieve.state.still.reading import TIMEOUT_S, identity_of, linked_index, read_only_state, salt_from
 from spotsieve.state.store.opening import checkpoint_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateError, isolate
@@ -237,7 +237,11 @@ class Checkpoint(NamedTuple):
 def open_checkpoints(checkpoints: Sequence[Checkpoint], settings: Settings) -> Iterator[OtherStates | None]:
     """Open checkpoints read-only, in any process; None if there are none. Raises StateError."""
     with ExitStack() as closing:
-        states = [closing.enter_context(checkpoint_state(*checkpoint)) for checkpoint in checkpoints]
+        linked = [closing.enter_context(linked_index(checkpoint.path)) for checkpoint in checkpoints]
+        states = [
+            closing.enter_context(checkpoint_state(checkpoint.directory, path))
+            for checkpoint, path in zip(checkpoints, linked, strict=True)
+        ]
         yield closing.enter_context(_others(states, settings))
 
 

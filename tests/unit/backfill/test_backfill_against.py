@@ -53,6 +53,11 @@ def expected(
     return read_json(said), out.read_bytes(), counts
 
 
+def _times_of(snapshot: Path) -> dict[str, int]:
+    """When each file of a snapshot was last written, in nanoseconds."""
+    return {file.name: file.stat().st_mtime_ns for file in snapshot.rglob("*")}
+
+
 Expected = tuple[list[dict[str, object]], bytes, dict[str, int]]
 
 
@@ -65,8 +70,9 @@ def test_verdicts_are_those_of_the_filter_though_readers_are_lost(
     def lose(method: str, _: int) -> bool:
         return method in ("sign", "write") and dice.random() < 0.1 and next(losses, None) is not None
 
-    place = tmp_path / "run"
+    place, before = tmp_path / "run", _times_of(others[0])
     summary = backfilled(names, place, SETTINGS, shards, lose=lose, batch_pages=batch_pages, against=others)
+    assert _times_of(others[0]) == before, "a reader wrote to the snapshot, which others may check meanwhile"
     assert (verdict_rows(place), records_out(place)) == expected[:2]
     counts = {name: value for name, value in summary.as_json().items() if name in expected[2]}
     assert counts == expected[2]
