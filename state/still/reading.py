@@ -56,7 +56,7 @@ def read_only_state(
 
 @contextmanager
 def linked_index(still: Path) -> Iterator[Path]:
-    """Yield a folder of links to the files of an index that nobody changes, of a snapshot or of a checkpoint.
+    """Yield a folder of links to the files of an unchanging index: of a snapshot, or of a checkpoint.
 
     rocksdict writes its configuration where it opens a database, also as a secondary instance. So another process that
     checks the snapshot would find a cut file, and a snapshot on a read-only file system could not be opened.
