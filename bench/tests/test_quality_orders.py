@@ -11,6 +11,7 @@ from bench.quality.sets import LabelledSet
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.research.scoring import Label, Truth
+from spotsieve.stream.research.scoring.fresh_text import FreshText, LostPage, MissedPage
 from spotsieve.stream.research.scoring.truth import TruthPair
 from tests.fixtures.filter_crawl import article
 
@@ -66,7 +67,11 @@ def test_the_document_has_the_median_and_the_worst_order(shop: LabelledSet) -> N
     ordered = OrderRuns([judged, worse, judged])
     assert (ordered.median_lost, ordered.lost) == (0, [0, 3, 0])
     text = report_orders.orders(figures.Figures(ordered={"shop": ordered}))
-    assert "| shop | 1.000, 1.000 | 1.000, 1.000 | 0, 3 | 0, 3, 0 |" in text
+    assert "| shop | 1.000, 1.000 | 1.000, 1.000 | 0, 3 |  |  |" in text
+    lost, missed = LostPage(3, 1, 25, 40), MissedPage(5, 2)
+    fresh = [FreshText(28, 28, 9, 0, (lost,) * count, (missed,) * (count // 2), 25) for count in (1, 0, 2)]
+    text = report_orders.orders(figures.Figures(ordered={"shop": ordered}, fresh_ordered={"shop": fresh}))
+    assert "| shop | 1.000, 1.000 | 1.000, 1.000 | 0, 3 | 1, 2 | 0, 1 |" in text
 
 
 def test_a_later_run_takes_the_parts_that_an_earlier_one_kept(shop: LabelledSet, tmp_path: Path) -> None:
