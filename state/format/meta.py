@@ -25,6 +25,7 @@ from spotsieve.state.horizon import NO_TIME, STEPS, Clock, StepMark
 from spotsieve.state.index import NOBODY, OutcomeRef, PendingVerdict
 from spotsieve.state.removal import Sweep
 from spotsieve.stream.base.errors import CorruptRecord
+from spotsieve.stream.base.settings.digest import RANKED
 from spotsieve.stream.base.verdict import KeyKind, Reason
 
 _CHECKSUM = struct.Struct("<Q")
@@ -292,7 +293,7 @@ def rules_of_settings(settings: str) -> StoredRules:
 def _shape_of_entries(values: dict[str, Any]) -> EntryShape:
     name: str = values["scheme.name"]
     words = _SKETCH_WORDS[name](values) if name in _SKETCH_WORDS else 0
-    return EntryShape(words, name == "spotsieve", values["policy.keep"] in ("highest", "lowest"))
+    return EntryShape(words, name == "spotsieve", values["policy.keep"] in RANKED)
 
 
 SOURCE_VERSION = 1

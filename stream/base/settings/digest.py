@@ -16,6 +16,10 @@ VERDICTS_REVISION = 4
 _SCHEME, _KEEP = "scheme.name", "policy.keep"
 CANONICAL = "canonical"
 """The value of policy.keep by which pages are ranked when they are signed."""
+RANKED_BY_FIELD = ("highest", "lowest")
+"""The values of policy.keep by which pages have the ranks of input.rank_from."""
+RANKED = (*RANKED_BY_FIELD, CANONICAL)
+"""The values of policy.keep by which pages have ranks, which their entries store."""
 
 
 def verdict_settings_text(settings: BaseModel) -> str:

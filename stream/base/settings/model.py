@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.digest import RANKED_BY_FIELD
 from spotsieve.stream.base.settings.runtime import (
     ClusterSettings,
     KafkaSettings,
@@ -341,7 +342,7 @@ class Settings(Section):
     def _check_ranks(self) -> "Settings":
         """Check that input.rank_from is set with policy.keep = highest or lowest, and only then."""
         keep, rank_from = self.policy.keep, self.input.rank_from
-        ranked = keep in ("highest", "lowest")
+        ranked = keep in RANKED_BY_FIELD
         if ranked and not rank_from:
             then = "name a field of the message, such as quality.score, or header:NAME; for the fetch time use newest"
             raise SettingError("input.rank_from", f"must be set with policy.keep = {keep}", None, then)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -21,11 +22,14 @@ from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.base.errors import CorruptRecord, StateLockedError
+from spotsieve.stream.base.errors import EXIT_OK, CorruptRecord, StateLockedError
+from spotsieve.stream.base.settings.digest import RANKED_BY_FIELD
+from spotsieve.stream.base.settings.model import PolicySettings
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
 from tests.conftest import REPOSITORY
+from tests.fixtures.filter_crawl import filter_json, lines, page
 from tests.fixtures.states.host_filings import remember_more
 from tests.fixtures.states.local_states import (
     DIGEST,
@@ -464,3 +468,20 @@ def test_a_directory_without_a_state_is_told(
     make(tmp_path / "none")
     assert main(["state", "verify", str(tmp_path / "none")]) == 4
     assert "must hold a state" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("keep", get_args(PolicySettings.model_fields["keep"].annotation))
+def test_a_state_is_whole_and_can_be_imported_whatever_copy_is_kept(
+    keep: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--set", f"policy.keep={keep}"]
+    if keep in RANKED_BY_FIELD:
+        given += ["--set", "input.rank_from=quality"]
+    pages, state, export = tmp_path / "pages.jsonl", tmp_path / "state", tmp_path / "export.jsonl"
+    pages.write_bytes(lines([page(seed) | {"quality": seed} for seed in (1, 2)]))
+    assert filter_json(capsys, pages, "--state", state, *given)["state_entries"] == 2
+    assert main(["state", "verify", str(state)]) == EXIT_OK, capsys.readouterr().out
+    assert main(["state", "export", "--state", str(state), "--out", str(export)]) == EXIT_OK
+    assert main(["state", "import", str(export), "--state", str(tmp_path / "imported")]) == EXIT_OK
+    shutil.copy(state / LOG_FILE, tmp_path / "imported" / LOG_FILE)
+    assert main(["state", "verify", str(tmp_path / "imported")]) == EXIT_OK, capsys.readouterr().out
