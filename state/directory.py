@@ -1,4 +1,4 @@
-"""Makes private directories and files, names the parts of a state directory, and puts a new index in place.
+"""Makes private directories and files, names the parts of a state directory, and puts what is complete in its place.
 
 Only the owner can read these files, because a state holds URLs.
 """
@@ -6,6 +6,7 @@ Only the owner can read these files, because a state holds URLs.
 import os
 import shutil
 import stat
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -112,20 +113,48 @@ def made_beside(directory: Path, name: str) -> Iterator[Path]:
     """
     check_free(directory)
     partial = directory / name
+    with directory_errors("--state", "must be a directory that can be written", directory):
+        try:
+            make_directory(directory)
+            shutil.rmtree(partial, ignore_errors=True)
+            make_directory(partial)
+            yield partial
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def check_new(name: str, target: Path) -> None:
+    """Check that there is no target yet. name: of its argument, for errors  Raises StateError."""
+    if target.exists() or target.is_symlink():
+        raise StateError(name, "must not exist yet", str(target), "name a new directory")
+
+
+@contextmanager
+def made_whole(name: str, target: Path) -> Iterator[Path]:
+    """Yield a new directory beside the target, which becomes the target at the end of the block, durably.
+
+    After an error there is no target. name: of the argument that names the target, for errors  Raises StateError.
+    """
+    partial = target.with_name(f"{target.name}.partial-{uuid.uuid4().hex}")
+    with directory_errors(name, "must be a directory that can be made", target):
+        try:
+            make_directory(partial)
+            yield partial
+            partial.rename(target)
+            sync_directory(target.parent)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def directory_errors(
+    name: str, rule: str, directory: Path, then: str = "check the permissions and the free space there"
+) -> Iterator[None]:
+    """Raise an error of the file system in the block as a StateError about the file, or about the directory."""
     try:
-        make_directory(directory)
-        shutil.rmtree(partial, ignore_errors=True)
-        make_directory(partial)
-        yield partial
+        yield
     except OSError as error:
-        raise StateError(
-            "--state",
-            f"must be a directory that can be written: {error.strerror}",
-            str(error.filename or directory),
-            "check the permissions and the free space there",
-        ) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        raise StateError(name, f"{rule}: {error.strerror}", str(error.filename or directory), then) from None
 
 
 def put_in_place(index: Path, directory: Path) -> None:

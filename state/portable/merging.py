@@ -3,8 +3,6 @@
 All states must have the same position in the log. resharding.py assigns what they hold to the new states.
 """
 
-import shutil
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,8 +10,10 @@ from pathlib import Path
 from spotsieve.state.directory import (
     INDEX_FOLDER,
     check_free,
+    check_new,
     close_files,
     made_beside,
+    made_whole,
     make_directory,
     put_in_place,
     sync_directory,
@@ -72,38 +72,23 @@ def split_states(
     """
     if not 1 <= shards <= MAX_SHARDS:
         raise SettingError("--shards", f"must be 1 to {MAX_SHARDS}", shards, "choose another number")
-    if target.exists() or target.is_symlink():
-        raise StateError("--out", "must not exist yet", str(target), "name a new directory")
-    partial = target.with_name(f"{target.name}.partial-{uuid.uuid4().hex}")
+    check_new("--out", target)
     split = list[StateCounts]()
-    with _opened(directories, timeout_s, on_progress) as parts:
-        try:
-            for first in range(0, shards, MOST_OPEN):
-                numbers = range(first, min(first + MOST_OPEN, shards))
-                folders = {number: partial / f"shard-{number}" / INDEX_FOLDER for number in numbers}
-                with ExitStack() as writing:
-                    for folder in folders.values():
-                        make_directory(partial)
-                        make_directory(folder.parent)
-                        make_directory(folder)
-                    states = {number: writing.enter_context(NewState(folder)) for number, folder in folders.items()}
-                    split += Redistribution(parts, states, shards, on_progress).run()
+    with _opened(directories, timeout_s, on_progress) as parts, made_whole("--out", target) as partial:
+        for first in range(0, shards, MOST_OPEN):
+            numbers = range(first, min(first + MOST_OPEN, shards))
+            folders = {number: partial / f"shard-{number}" / INDEX_FOLDER for number in numbers}
+            with ExitStack() as writing:
                 for folder in folders.values():
-                    close_files(folder)
-                    sync_directory(folder)
-                    sync_directory(folder.parent)
-            sync_directory(partial)
-            partial.rename(target)
-            sync_directory(target.parent)
-        except OSError as error:
-            raise StateError(
-                "--out",
-                f"must be a directory that can be made: {error.strerror}",
-                str(error.filename or target),
-                "check the permissions and the free space there",
-            ) from None
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+                    make_directory(folder.parent)
+                    make_directory(folder)
+                states = {number: writing.enter_context(NewState(folder)) for number, folder in folders.items()}
+                split += Redistribution(parts, states, shards, on_progress).run()
+            for folder in folders.values():
+                close_files(folder)
+                sync_directory(folder)
+                sync_directory(folder.parent)
+        sync_directory(partial)
     return split
 
 

@@ -13,7 +13,6 @@ import dataclasses
 import json
 import os
 import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,9 +27,12 @@ from spotsieve.state.directory import (
     INDEX_FOLDER,
     INPUTS_FILE,
     LOG_FILE,
+    check_new,
     close_files,
+    directory_errors,
     lets_others_in,
     made_beside,
+    made_whole,
     make_directory,
     open_file,
     put_in_place,
@@ -151,11 +153,8 @@ def take_snapshot(
     time, or there is no room. Then target does not exist.
     """
     check_holds_state(directory)
-    if target.exists() or target.is_symlink():
-        raise StateError("TARGET", "must not exist yet", str(target), "name a new directory")
-    partial = target.with_name(f"{target.name}.partial-{uuid.uuid4().hex}")
-    try:
-        make_directory(partial)
+    check_new("TARGET", target)
+    with made_whole("TARGET", target) as partial:
         with checkpoint_of(directory, timeout_s, on_progress) as checkpoint:
             _move(checkpoint, partial / INDEX_FOLDER)
         if not lets_others_in(directory / INDEX_FOLDER):  # otherwise files shared by hard links stay readable
@@ -166,17 +165,6 @@ def take_snapshot(
                 shutil.copyfileobj(source, into)
         manifest = _manifest(partial, records, on_progress)
         write_durably(partial / MANIFEST_FILE, encode_manifest(manifest))
-        partial.rename(target)
-        sync_directory(target.parent)
-    except OSError as error:
-        raise StateError(
-            "TARGET",
-            f"must be a directory that can be made: {error.strerror}",
-            str(error.filename or target),
-            "check the permissions and the free space there",
-        ) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return manifest
 
 
@@ -240,16 +228,10 @@ def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Ma
 
 def check_snapshot(snapshot: Path) -> None:
     """Check every file of a snapshot against its manifest. Raises StateError, CorruptRecord."""
+    rule, then = "must be a directory whose files can be read", "check the permissions there"
     for facts in read_manifest(snapshot).files:
-        try:
+        with directory_errors("snapshot", rule, snapshot, then):
             _read_checked(snapshot / facts.name, facts, lambda _: None)
-        except OSError as error:
-            raise StateError(
-                "snapshot",
-                f"must be a directory whose files can be read: {error.strerror}",
-                str(error.filename or snapshot),
-                "check the permissions there",
-            ) from None
 
 
 def copy_path(folder: Path, facts: FileFacts, snapshot: str) -> Path:
