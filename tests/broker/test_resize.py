@@ -22,6 +22,7 @@ from tests.fixtures.services.service import Spotsieve
 from tests.fixtures.waiting import SECONDS, wait_until
 
 PAGES, PARTS = 1_200, 4
+SMALL_ROUNDS = "cluster.round_pages = 60\ncluster.resolver_session_ms = 3000\n"
 
 
 class Asked:
@@ -43,6 +44,12 @@ class Asked:
         return found
 
 
+def three_shards(tmp_path: Path, toml: str, stack: ExitStack) -> list[Spotsieve]:
+    """The shards that a service of two grows to, not started. The stack ends them."""
+    words = (("run", "--role", "shard", *of_three(number)) for number in range(3))
+    return [stack.enter_context(Spotsieve(tmp_path, toml, f"new-{number}", one)) for number, one in enumerate(words)]
+
+
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
     fault="two shards become three under a flow of pages; kill -9 of a new shard and of the resolver meanwhile",
@@ -50,15 +57,9 @@ class Asked:
 def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages = crawl(PAGES).messages
     with TopicSet(kafka.bootstrap_servers, shards=2) as topics, ExitStack() as stack:
-        toml = topics.toml(KILLED_SESSION_MS) + "cluster.round_pages = 60\ncluster.resolver_session_ms = 3000\n"
+        toml = topics.toml(KILLED_SESSION_MS) + SMALL_ROUNDS
         with Roles(tmp_path, topics, workers=1, shards=2, resolvers=1, toml=toml) as roles:
-            ask = Asked(roles["worker-0"].config, capsys)
-            new = [
-                stack.enter_context(
-                    Spotsieve(tmp_path, toml, f"new-{number}", ("run", "--role", "shard", *of_three(number)))
-                )
-                for number in range(3)
-            ]
+            ask, new = Asked(roles["worker-0"].config, capsys), three_shards(tmp_path, toml, stack)
             roles.start()
             assert ask("resize", "--shards", "3")[0] == 4, "there is no round yet"
             parts = [pages[at::PARTS] for at in range(PARTS)]
@@ -107,16 +108,10 @@ def test_two_shards_become_three_from_snapshots(
 ) -> None:
     pages, backup = crawl(PAGES).messages, tmp_path / "backup"
     with TopicSet(kafka.bootstrap_servers, shards=2) as topics, ExitStack() as stack:
-        toml = topics.toml(KILLED_SESSION_MS) + "cluster.round_pages = 60\ncluster.resolver_session_ms = 3000\n"
+        toml = topics.toml(KILLED_SESSION_MS) + SMALL_ROUNDS
         toml += f'cluster.snapshots = "{backup}"\n'
         with Roles(tmp_path, topics, workers=1, shards=2, resolvers=1, toml=toml) as roles:
-            ask = Asked(roles["worker-0"].config, capsys)
-            new = [
-                stack.enter_context(
-                    Spotsieve(tmp_path, toml, f"new-{number}", ("run", "--role", "shard", *of_three(number)))
-                )
-                for number in range(3)
-            ]
+            ask, new = Asked(roles["worker-0"].config, capsys), three_shards(tmp_path, toml, stack)
             roles.start()
             parts = [pages[at::PARTS] for at in range(PARTS)]
             topics.send(parts[0])
