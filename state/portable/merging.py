@@ -152,7 +152,7 @@ def _in_order(states: Sequence[State]) -> list[State]:
     parts = sorted(states, key=lambda state: state.identity.part or (0, 0))
     furthest = max(parts, key=lambda state: (state.progress.position, state.progress.pages_applied))
     for state in parts:
-        if _place_of(state) != _place_of(furthest):
+        if state_place(state) != state_place(furthest):
             raise StateError(
                 f"state {state.directory}",
                 f"must stand where {furthest.directory} does, {_position_text(furthest)}, "
@@ -163,7 +163,8 @@ def _in_order(states: Sequence[State]) -> list[State]:
     return parts
 
 
-def _place_of(state: State) -> tuple[object, ...]:
+def state_place(state: State) -> tuple[object, ...]:
+    """The place of a state in the log. States can be merged or split if theirs are equal."""
     return *state.progress[:5], state.clock, state.heard
 
 

@@ -226,6 +226,11 @@ def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Ma
     )
 
 
+def is_snapshot(directory: Path) -> bool:
+    """Whether a directory is a snapshot, not a state directory."""
+    return (directory / MANIFEST_FILE).exists()
+
+
 def check_snapshot(snapshot: Path) -> None:
     """Check every file of a snapshot against its manifest. Raises StateError, CorruptRecord."""
     rule, then = "must be a directory whose files can be read", "check the permissions there"

@@ -13,7 +13,7 @@ from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.meta import Identity, log_identity_fields
 from spotsieve.state.horizon import Clock
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
+from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.store.opening import checkpoint_backend, checkpoint_state, read_meta
 from spotsieve.state.store.rocks import CheckpointBackend
 from spotsieve.state.store.state import State
@@ -44,7 +44,7 @@ def read_only_state(
     CorruptRecord.
     """
     with ExitStack() as requesting, ExitStack() as closing:
-        if (directory / MANIFEST_FILE).exists():
+        if is_snapshot(directory):
             path = closing.enter_context(linked_index(directory / INDEX_FOLDER))
         else:
             path = requesting.enter_context(checkpoint_of(directory, timeout_s, on_progress))
@@ -115,7 +115,7 @@ def _backend_of(directory: Path) -> Iterator[CheckpointBackend]:
     """Open the database of a state or snapshot read-only. Raises StateError, CorruptRecord."""
     path = _index_of(directory)
     with ExitStack() as closing:
-        if (directory / MANIFEST_FILE).exists():
+        if is_snapshot(directory):
             path = closing.enter_context(linked_index(directory / INDEX_FOLDER))
         yield closing.enter_context(checkpoint_backend(directory, path))
 

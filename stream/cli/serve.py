@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
@@ -46,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
     flags = {"serve.host": options.host, "serve.port": options.port, "index.salt_from": options.salt_from}
     settings = settings_of(options, flags)
     # These imports need the extra `serve`, and would slow --help down.
+    from spotsieve.state.snapshot.snapshots import is_snapshot
     from spotsieve.stream.observe.logs import configure_logs
 
     try:
@@ -79,12 +79,6 @@ def run(options: argparse.Namespace) -> int:
             open_state,
             settings.service.batch_pages,
             adds=options.add,
-            refreshes=not options.add and not _is_snapshot(options.state),
+            refreshes=not options.add and not is_snapshot(options.state),
         )
     return EXIT_OK
-
-
-def _is_snapshot(state: Path) -> bool:
-    from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
-
-    return (state / MANIFEST_FILE).exists()

@@ -27,7 +27,7 @@ from spotsieve.state.horizon import Clock, step_of
 from spotsieve.state.identity import check_whole
 from spotsieve.state.index import LiveView, StateView
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
+from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.still.reading import TIMEOUT_S, identity_of, linked_index, read_only_state, salt_from
 from spotsieve.state.store.opening import checkpoint_state
 from spotsieve.state.store.state import State
@@ -253,9 +253,8 @@ def keep_checkpoints(directories: Sequence[Path], folder: Path, timeout_s: float
     """
     kept = list[Checkpoint]()
     for number, directory in enumerate(directories):
-        index = directory / INDEX_FOLDER
-        if not (directory / MANIFEST_FILE).exists():
-            index = folder / str(number)
+        index = _kept_index(number, directory, folder)
+        if not is_snapshot(directory):
             with checkpoint_of(directory, timeout_s, ignore_progress) as made:
                 _link_files(made, index)
         kept.append(Checkpoint(directory, index))
@@ -266,12 +265,17 @@ def kept_checkpoints(directories: Sequence[Path], folder: Path) -> list[Checkpoi
     """The checkpoints that keep_checkpoints made for these states. Raises StateError if one is gone."""
     kept = list[Checkpoint]()
     for number, directory in enumerate(directories):
-        index = folder / str(number) if not (directory / MANIFEST_FILE).exists() else directory / INDEX_FOLDER
+        index = _kept_index(number, directory, folder)
         if not (index / "CURRENT").exists():
             rule = f"must keep the checkpoint of {directory} that the interrupted run made"
             raise StateError("--against", rule, str(index), "restore it, or begin with a new --state and --out")
         kept.append(Checkpoint(directory, index))
     return kept
+
+
+def _kept_index(number: int, directory: Path, folder: Path) -> Path:
+    """The index of a snapshot, or the place in the folder of the checkpoint of the state with this number."""
+    return directory / INDEX_FOLDER if is_snapshot(directory) else folder / str(number)
 
 
 def _link_files(made: Path, index: Path) -> None:

@@ -14,7 +14,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
 from spotsieve.state.portable.export import Fields, export_lines, header_of, loaded
 from spotsieve.state.portable.importing import import_state
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
+from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.errors import InputError, StateError, StateLockedError
@@ -35,7 +35,7 @@ def open_log_to_forget(directory: Path) -> tuple[LocalLog, list[str]]:
 
     Raises StateError if the directory is a snapshot or has no log, StateLockedError if a running filter holds the log.
     """
-    if (directory / MANIFEST_FILE).exists():
+    if is_snapshot(directory):
         raise StateError(
             "--state",
             "must be a state directory and not a snapshot: the log of a snapshot ends before its state",

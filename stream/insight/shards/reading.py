@@ -17,7 +17,7 @@ from spotsieve.stream.kafka.clients import administrator, client_options, resolv
 from spotsieve.stream.kafka.errors import explain_error
 from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topics import names_of, topic_facts
-from spotsieve.stream.service.log.skips import first_record
+from spotsieve.stream.service.log.skips import first_identity
 from spotsieve.stream.service.roles.round_messages import message_of
 from spotsieve.stream.sharding.messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import KIND_RANGE, KIND_REQUEST, decode_round_record
@@ -90,7 +90,7 @@ def cluster_size_after(cluster_size: ClusterSize, records: Sequence[TimedMessage
 async def read_cluster_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
     """The number of shards now, and after a resolver has answered all open requests. Raises SpotsieveError."""
     await _partition_counts(settings)
-    log = await _log_of(settings)
+    log = await first_identity(settings)
     topic, requests = (TopicPartition(name, 0) for name in (settings.topics.verdicts, settings.topics.matches))
     async with RangeReader(settings, {}, STEP) as bounds:
         spans = await bounds.held([topic, requests])
@@ -112,7 +112,7 @@ async def read_begins(settings: Settings) -> dict[str, int]:
 
 async def read_ends(settings: Settings, now_ms: int) -> TopicEnds:
     """Read the ends of all topics. now_ms: Unix time in ms. Raises SpotsieveError."""
-    partitions, log = await _partition_counts(settings), await _log_of(settings)
+    partitions, log = await _partition_counts(settings), await first_identity(settings)
     topics = settings.topics
     signatures, verdicts = TopicPartition(topics.log, 0), TopicPartition(topics.verdicts, 0)
     matches = [TopicPartition(topics.matches, number) for number in range(partitions["matches"])]
@@ -164,12 +164,6 @@ async def _partition_counts(settings: Settings) -> dict[str, int]:
     return {role: facts[name].partitions for role, name in names.items()}
 
 
-async def _log_of(settings: Settings) -> LogIdentity | None:
-    """The log that all records must be about; None if it has no first record, so that records are not compared."""
-    first = await first_record(settings)
-    return None if first is None else first[1].log
-
-
 async def _read_verdicts(
     settings: Settings, log: LogIdentity | None, topic: TopicPartition, span: tuple[int, int]
 ) -> list[TimedMessage]:
@@ -208,7 +202,7 @@ async def log_of_rounds(settings: Settings) -> LogIdentity:
 
     Raises StateError, BrokerError, BrokerTrouble.
     """
-    log = await _log_of(settings)
+    log = await first_identity(settings)
     if log is not None:
         return log
     topic = TopicPartition(settings.topics.verdicts, 0)

@@ -19,7 +19,7 @@ from typing import Self
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.identity import check_identity
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
+from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.still.reading import describe, identity_of, read_only_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError
@@ -171,7 +171,7 @@ def _stored_settings(directory: Path, name: str, to_query: str) -> str | None:
             str(directory),
             "name another directory, or a new one",
         )
-    if (directory / MANIFEST_FILE).exists():
+    if is_snapshot(directory):
         then = f"{to_query}, or restore it with `spotsieve state restore`"
         raise StateError(name, "must not add to a snapshot", str(directory), then)
     if not (directory / INDEX_FOLDER / "CURRENT").exists():

@@ -88,6 +88,12 @@ async def first_record(settings: Settings) -> tuple[int, LogRecord] | None:
     return None
 
 
+async def first_identity(settings: Settings) -> LogIdentity | None:
+    """The log that its first record names; None without a first record. Raises BrokerError, BrokerTrouble."""
+    first = await first_record(settings)
+    return None if first is None else first[1].log
+
+
 async def log_identity(settings: Settings, place: str) -> LogIdentity | None:
     """The identity of the log, for a reader of records at `place`; None if the log has lost its first record.
 

@@ -28,7 +28,7 @@ from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import CatchUp
-from spotsieve.stream.service.log.skips import first_record
+from spotsieve.stream.service.log.skips import first_identity
 from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.roles.log_records import LogRecords
 from spotsieve.stream.service.roles.role import (
@@ -97,8 +97,7 @@ def open_shard(settings: Settings, share: Share) -> ProcessState:
 
 def read_log_identity(settings: Settings) -> LogIdentity | None:
     """The log of the service; None if it has no first record. Raises BrokerError, BrokerTrouble."""
-    first = asyncio.run(first_record(settings))
-    return None if first is None else first[1].log
+    return asyncio.run(first_identity(settings))
 
 
 def open_state(settings: Settings, share: Share) -> State:
