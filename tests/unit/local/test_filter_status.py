@@ -78,9 +78,7 @@ def cut(body: bytes, size: int) -> bytes:
     return warc(http(gzip.compress(body, mtime=0)[:size], "Content-Encoding: gzip"))
 
 
-@pytest.mark.guarantee(
-    "a page of which only a part arrived is never the original of a page", fault="it arrives before the whole page"
-)
+@pytest.mark.guarantee("a partial page is never the original of a page", fault="it arrives before the whole page")
 @pytest.mark.parametrize("scheme", ["spotsieve", "manku", "minhash", "adaptive-shingles"])
 def test_a_payload_that_cannot_be_decoded_whole_is_judged_and_never_an_original(
     scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
