@@ -110,6 +110,7 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         _pairs("one host, two hosts: no care for thin texts", THIN=0),
         _pairs("one host, two hosts: other text beside main text needs no less", BESIDE=0.0),
         _pairs("one host: any fresh words beside the main text of its first pages", YOUNG_FRESH=1.0),
+        _pairs("one host: edited copies among its first pages are novel", EDITED_BLOCKS=-1.0),
         _pairs("two hosts: much other text beside main text is left out", MOST_OUTSIDE=_NEVER, MOST_OWN=_NEVER),
         _pairs("two hosts: common text never speaks for a page", WHOLE_SHARE=_NEVER),
         _pairs("two hosts: common text needs no more", NEARLY_ALL=0.0, NEARLY_NONE=1.0),

@@ -18,7 +18,7 @@ LEAST_MAIN = 20
 """The least words of main text that speak for a page."""
 PROSE_WORDS, PROSE_SHARE = 100, 0.9
 FRESH_RUN, FRESH_SLACK = 10, 2.0
-LINK_BLOCK = 0.4
+LINK_BLOCK, FRESH_BLOCK = 0.4, 1 / 3
 FEW_SHINGLES = 16
 MAIN_TEXT, ALL_TEXT, TEMPLATE_TEXT, WHOLE_MAIN_TEXT = range(4)
 
@@ -283,6 +283,14 @@ class Comparison:
             last, missing = max(last, end), []
         exact = self.density(True) == self.density(False) == 1
         return fresh + fresh_words(words - last, missing, exact)
+
+    def share_in_fresh_blocks(self, part: int) -> float:
+        """The share of the compared shingles of a part that lie in blocks of which the entry has hardly any."""
+        blocks: dict[int, list[bool]] = {}
+        for sample, found in self.compared(part):
+            blocks.setdefault(sample.place, []).append(found)
+        fresh = sum(len(found) for found in blocks.values() if len(found) > 1 and sum(found) < FRESH_BLOCK * len(found))
+        return fresh / max(1, sum(map(len, blocks.values())))
 
     def shared_template_words(self) -> tuple[float, float]:
         """The words of template text that the entry has too, without whole blocks: all, and those of main text."""

@@ -18,6 +18,7 @@ from tests.reference.containment import (
 from tests.reference.host_memory import item_of
 
 FEW_PAGES, TEMPLATE_WORDS, YOUNG_FRESH = 4, 200, 0.05
+EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
 LEAST_MAIN_ON_HOST, MOST_OUTSIDE, MOST_OWN = 60, 6, 16
 THIN, SHORT = 100, 80
 SURE, SURE_WORDS = 0.95, 20
@@ -164,13 +165,24 @@ class Pair:
                 (1.0 - least) * rest, most_allowed
             ):
                 return contained
-        if contained < needed or fresh > min(self.most_fresh(asked, needed, thin, young), most_allowed):
+        most_fresh = self.most_fresh(asked, needed, thin, young)
+        if self.is_edited(asked, young):
+            missing = (1.0 - least) / (1.0 + EXCERPT * (self.lengths - 1.0))
+            needed = min(needed, 1.0 - missing)
+            most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
+        if contained < needed or fresh > min(most_fresh, most_allowed):
             return None
         sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
         if self.title is None or sure:
             return contained
         least_title = 0.7 if thin or part == TEMPLATE_TEXT else 0.5 if young or words < SHORT else 0.0
         return contained if self.title >= least_title else None
+
+    def is_edited(self, asked: Part, young: bool) -> bool:
+        """Whether the page has the entry's title, and its fresh words are scattered; of pages of a new host only."""
+        if not self.new_host or not (young or asked.beside) or self.title != 1.0 or asked.part == TEMPLATE_TEXT:
+            return False
+        return self.comparison.share_in_fresh_blocks(asked.part) <= EDITED_BLOCKS
 
     def contained_with_title(self) -> float:
         """The containment of thin text by its blocks and the rare words of its title."""

@@ -17,7 +17,8 @@ More is required where less is known:
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
   words may be template text. The rest must be contained as much as otherwise required, or else no word may be fresh,
-  and hardly any in the text beside it (YOUNG_FRESH).
+  and hardly any in the text beside it (YOUNG_FRESH). An edited copy under the same title is told from a page that fills
+  the same template by where its fresh words are: scattered over its blocks, not in blocks of their own (EDITED_BLOCKS).
 
 Pages of one host that differ in numbers only are variants: policy.variants says whether they are copies.
 
@@ -54,6 +55,7 @@ from spotsieve.stream.judge.by_host.containment import (
     find_shared,
     measure_part,
     new_comparison,
+    share_in_fresh_blocks,
     shared_template_words,
 )
 from spotsieve.stream.judge.by_host.distinctive_text import (
@@ -81,6 +83,9 @@ then."""
 YOUNG_FRESH = 0.05
 """The share of fresh words in all text of such a page, beside a main text of up to TEMPLATE_WORDS words: the main text
 may be template text."""
+EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
+"""What an edited copy on such a host may have: a share of fresh words (an estimate; YOUNG_FRESH if it is exact), and a
+share of shingles in fresh blocks. A sample cannot tell a fresh run from edited words that lie close together."""
 LEAST_MAIN_ON_HOST = 60
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
 the other text is compared too if there is as much other prose, or much more other text: a page that joins two texts is
@@ -305,7 +310,12 @@ def _contained_part(part, words, beside, lengths, pages, page, same, title, shar
         if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= most_rest:
             _record_part(answer, row, contained, needed, fresh, most_rest)
             return contained
-    most_fresh = 0.0 if young else min(most_fresh, most_allowed)
+    most_fresh = 0.0 if young else most_fresh
+    edited = new_host and (young or beside) and title >= SAME_TITLE and part != TEMPLATE_TEXT
+    if edited and share_in_fresh_blocks(pages, page, compared) <= EDITED_BLOCKS:
+        needed = min(needed, 1.0 - missing)
+        most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
+    most_fresh = min(most_fresh, most_allowed)
     _record_part(answer, row, contained, needed, fresh, most_fresh)
     if contained < needed or fresh > most_fresh:
         return -1.0

@@ -63,6 +63,8 @@ class Case:
 
 
 STORY = text("story", 100)
+EDITED = joined(*(words("new" if at % 12 == 11 else "story", at + 1, at) for at in range(100)))
+FORM = [text("form", first + 20, first) for first in (0, 20, 40)]
 NOTICE = text("notice", 80)
 TWO_HOSTS = (1, 2)
 CASES = [
@@ -159,6 +161,26 @@ CASES = [
         [joined(words("story", 90), words("new", 1), words("story", 100, 91))],
         True,
         fillers=0,
+    ),
+    Case("an edited copy is one there too", [STORY], [EDITED], True, SAME, fillers=0),
+    Case("not under another title", [STORY], [EDITED], False, OTHER, fillers=0),
+    Case("nor without a title", [STORY], [EDITED], False, fillers=0),
+    Case(
+        "nor are edited words fresh blocks: values in a form are",
+        [FORM[0], text("old", 6), FORM[1], text("past", 6), FORM[2], text("gone", 6)],
+        [FORM[0], text("new", 6), FORM[1], text("more", 6), FORM[2], text("else", 6)],
+        False,
+        SAME,
+        fillers=0,
+    ),
+    Case(
+        "as few edited words are allowed as anywhere",
+        [STORY],
+        [EDITED],
+        False,
+        SAME,
+        fillers=0,
+        bars=Bars(min_containment=0.8),
     ),
     Case("words outside the main text are compared too", [STORY], [STORY, boilerplate("other", 150)], False, SAME),
     Case("a few of them may be fresh", [STORY], [STORY, boilerplate("other", 60)], True, SAME),
