@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -112,6 +112,9 @@ fuzz: $(FUZZ) ## feed every reader of foreign bytes with mutated input for 10 mi
 
 chart: $(INSTALLED) ## check the Helm chart and render the manifests in deploy from it (Go builds helm once, in minutes)
 	@$(PY) -m bench.deploy.chart $(ARGS)
+
+image: setup ## build the image without a Docker engine, start it, write docs/measured/image.md (as root; buildah, mmdebstrap, bubblewrap)
+	@$(PY) -m bench.deploy.image $(ARGS)
 
 dashboard: $(INSTALLED) ## write deploy/grafana/dashboards/spotsieve.json from bench/deploy/dashboard
 	@$(PY) -m bench.deploy.dashboard.write $(ARGS)

@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-for name in $(sed -n 's/^ARG PYTHON_IMAGE=//p; s/^    image: \(.*:.*\)$/\1/p' Dockerfile compose.yaml); do
+for name in $(sed -n 's/^ARG DEBIAN_IMAGE=//p; s/^    image: \(.*:.*\)$/\1/p' Dockerfile compose.yaml); do
     tag=${name%@*}
     if ! digest=$(docker buildx imagetools inspect --format '{{.Manifest.Digest}}' "$tag"); then
         echo "pin-images: $tag must be found in its registry; look at docker's message above, nothing more was changed" >&2

@@ -1,6 +1,7 @@
 """Compiles the kernels of several schemes into numba's cache: `python -m spotsieve.stream.warm [SCHEME ...]`.
 
-Without a name it compiles those of all schemes. An image is built with it (deploy/Dockerfile).
+Without a name it compiles those of all schemes whose models can be built here. An image is built with it
+(deploy/Dockerfile).
 """
 
 import json
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from spotsieve.stream.base.errors import EXIT_OK, SpotsieveError
+from spotsieve.stream.base.errors import EXIT_OK, SettingError, SpotsieveError
 from spotsieve.stream.base.settings.load import unknown_scheme
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
@@ -43,7 +44,13 @@ def main(arguments: Sequence[str]) -> int:
     try:
         for name in arguments or list(SCHEME_SETTINGS):
             show(f"compiling the kernels of {name}", to=sys.stderr)
-            compile_named(name)
+            try:
+                compile_named(name)
+            except SettingError as error:
+                if name in arguments:
+                    raise
+                # An image need not have scikit-learn, which builds the model of `concept`.
+                show(f"spotsieve: skipped {name}: {error}", to=sys.stderr)
     except SpotsieveError as error:
         show(f"spotsieve: {error}", to=sys.stderr)
         return error.exit_code

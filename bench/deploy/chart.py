@@ -56,6 +56,14 @@ MANIFESTS: dict[Path, tuple[str, Sequence[str]]] = {
 """,
         (*SCALED, "--set=cluster.autoscaling.enabled=true", "--show-only=templates/scaledobject.yaml"),
     ),
+    DEPLOY / "kubernetes-serve.yaml": (
+        """# `spotsieve serve` without the service and without Helm: clients add and look up pages over HTTP
+# (docs/integrations.md). Make the secret first, and name the image's place in this file:
+#   kubectl create secret generic spotsieve-serve --from-literal=token=$(openssl rand -hex 32)
+# Beside kubernetes.yaml, leave out the ServiceAccount and the ConfigMap, which are the same.
+""",
+        ("--set=run.enabled=false", "--set=serve.enabled=true"),
+    ),
     DEPLOY / "prometheus" / "operator.yaml": (
         """# For a cluster with the Prometheus operator: what to scrape, and the alerts. Give both the labels that your
 # Prometheus selects (podMonitorSelector, ruleSelector), and the runbook's address to the alerts.

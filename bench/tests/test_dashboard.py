@@ -19,10 +19,13 @@ from tests.fixtures.debian import needs_debian
 from tests.fixtures.waiting import SECONDS, wait_until
 
 WORKER = {"job": "spotsieve", "instance": "w:9464"}
+ALERT = {"alertname": "SpotsieveNotReady", "alertstate": "firing"}
+"""The labels that Prometheus gives to a firing alert."""
 POINTS, STEP_SECONDS = 40, 15
 IN_PLACE_OF = {"$__rate_interval": "1m", "$__range": "5m", "$instance": ".*"}
 """The values of Grafana's own variables."""
-PANELS = [panel for panel in json.loads(FILE.read_text("utf-8"))["panels"] if panel["type"] != "row"]
+_PLACED = json.loads(FILE.read_text("utf-8"))["panels"]
+PANELS = [panel for one in _PLACED for panel in (one["panels"] if one["type"] == "row" else [one])]
 QUERIES = [(panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]]
 
 
@@ -64,6 +67,8 @@ def history(metrics: Metrics, end: float) -> str:
             for point in range(POINTS):
                 at = end - STEP_SECONDS * (POINTS - 1 - point)
                 lines.append(f"{sample.name}{{{labels}}} {30 * point if grows else 1} {at:.3f}")
+    labels = ",".join(f'{name}="{value}"' for name, value in {**ALERT, **WORKER}.items())
+    lines += ["# TYPE ALERTS gauge", f"ALERTS{{{labels}}} 1 {end:.3f}"]
     return "\n".join([*lines, "# EOF\n"])
 
 

@@ -1,19 +1,18 @@
-"""The command line: finds the named command, runs it, and prints errors in one line."""
+"""The command line: finds the named command, runs it, and reports errors in one line."""
 
 import argparse
 import contextlib
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
 import spotsieve
 from spotsieve.stream.base.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError, StateError
-from spotsieve.stream.base.terminal import escape_control_characters, fill_closed_streams, show
-from spotsieve.stream.cli.options import RARE
+from spotsieve.stream.base.terminal import escape_control_characters, fill_closed_streams
+from spotsieve.stream.cli.options import RARE, report
 
 COMMANDS = {
     "run": "filter a Kafka topic until stopped (the service)",
@@ -63,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code of the process."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     fill_closed_streams()
+    options: argparse.Namespace | None = None
     try:
         # Parsing is inside `try`: its imports take long enough for a person to press Ctrl-C.
         options = _parser(words).parse_args(words)
@@ -74,12 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except SpotsieveError as error:
         # One line without a traceback: the cause is the input or the environment, not this program.
-        show(f"spotsieve: {error}", to=sys.stderr)
+        report(options, str(error), error.exit_code)
         return error.exit_code
     except PermissionError as error:
         # Readers of inputs raise errors of their own, so this is a state or an output.
         denied = _permission_denied(error)
-        show(f"spotsieve: {denied}", to=sys.stderr)
+        report(options, str(denied), denied.exit_code)
         return denied.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except Exception:
         # A defect of this program. Python would print the message unescaped, and it may quote a page.
-        show(*traceback.format_exc().rstrip().split("\n"), to=sys.stderr)
+        report(options, "stopped by an internal error", EXIT_DEFECT, defect=True)
         return EXIT_DEFECT
 
 

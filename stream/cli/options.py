@@ -7,6 +7,8 @@ import argparse
 import contextlib
 import os
 import sys
+import tomllib
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -152,7 +154,7 @@ def settings_of(
     for warning in misspelt_variables(os.environ):
         if warning not in _warned:
             _warned.add(warning)
-            show(f"spotsieve: {warning}", to=sys.stderr)
+            report(options, warning)
     overrides: dict[str, object] = {}
     for assignment in options.given:
         name, equals, value = assignment.partition("=")
@@ -192,6 +194,48 @@ def settings_of_state(options: argparse.Namespace, state: "State") -> "Settings"
     settings = settings_of(options, stored=None if options.config else stored_values(text))
     check_identity(str(state.directory), state.identity, verdict_settings_text(settings), log_name)
     return settings
+
+
+# Reports
+
+SERVICES = frozenset({"run", "serve"})
+"""The commands with a log. Their errors are lines of this log."""
+
+
+def report(
+    options: argparse.Namespace | None, text: str, exit_code: int | None = None, *, defect: bool = False
+) -> None:
+    """Print an error on standard error: a line of the log if a service writes JSON, else text after "spotsieve:".
+
+    options: None if the arguments could not be parsed  exit_code: None for a warning
+    defect: whether to add the traceback of the current exception; the text is then of the log only
+    """
+    if not _logs_json(options):
+        show(*(traceback.format_exc().rstrip().split("\n") if defect else [f"spotsieve: {text}"]), to=sys.stderr)
+        return
+    from spotsieve.stream.base.settings.runtime import LogSettings
+    from spotsieve.stream.observe.logs import configure_logs, logger
+
+    configure_logs(LogSettings(format="json"))
+    if exit_code is None:
+        logger().warning(text)
+    else:
+        logger().error(text, exit_code=exit_code, exc_info=defect)
+
+
+def _logs_json(options: argparse.Namespace | None) -> bool:
+    """Whether the command is a service whose log is JSON. Other settings may be wrong: log.format is read alone."""
+    if options is None or options.command not in SERVICES:
+        return False
+    found: object = os.environ.get("SPOTSIEVE_LOG__FORMAT")
+    if found is None and options.config is not None:
+        # A file that cannot be read or parsed is the error that is being reported.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            found = tomllib.loads(options.config.read_text("utf-8")).get("log", {}).get("format")
+    for assignment in options.given:
+        name, _, value = assignment.partition("=")
+        found = value if name == "log.format" else found
+    return found == "json" or (found != "text" and not sys.stderr.isatty())
 
 
 # Outputs

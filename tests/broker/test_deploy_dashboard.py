@@ -30,7 +30,7 @@ DEPLOY = REPOSITORY / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "spotsieve.json"
 COPIES = 10
 WORDS = "mill river fox hill light keeper sack night yard roof song field horse road bridge winter letter".split()
-ROUNDS = "Rounds of shards and resolver"
+ROUNDS = "Why not? Rounds of shards and resolver"
 """The row of panels that stay empty where one process judges; bench/tests/test_dashboard.py asks each of them."""
 VARIABLES = {"$__rate_interval": "60s", "$__interval": "5s", "$__range": "60s", "$instance": ".*"}
 ANSWER_SECONDS = 240
@@ -47,11 +47,9 @@ def page(number: int) -> bytes:
 
 def dashboard_queries() -> list[tuple[str, str]]:
     """(panel title, PromQL with Grafana's variables replaced), but of panels that only shards and a resolver fill."""
-    found, row = [], ""
-    for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
-        row = panel["title"] if panel["type"] == "row" else row
-        if row == ROUNDS:
-            continue
+    found = []
+    placed = [one for one in json.loads(DASHBOARD.read_text("utf-8"))["panels"] if one["title"] != ROUNDS]
+    for panel in (panel for one in placed for panel in (one, *one.get("panels", []))):
         for target in panel.get("targets", []):
             query = target["expr"]
             for variable, value in VARIABLES.items():

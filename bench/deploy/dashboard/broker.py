@@ -5,7 +5,7 @@ from bench.deploy.dashboard.queries import asked, each, gained, quantile, rate
 
 ROWS = (
     row(
-        "The log and the broker",
+        "Why not? The log and the broker",
         graph(
             "Log position",
             "Offset of the next log record to apply, and the end of the log.",
@@ -89,7 +89,7 @@ ROWS = (
         ),
     ),
     row(
-        "The process",
+        "Why not? The process",
         graph(
             "CPU",
             "Cores in use, by worker.",

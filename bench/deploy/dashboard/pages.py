@@ -1,12 +1,41 @@
-"""The dashboard rows for verdicts, hosts and text of pages."""
+"""The dashboard's first row, and the rows for verdicts, hosts and text of pages."""
 
 from bench.deploy.dashboard.panels import graph, heatmap, number, row, stacked
 from bench.deploy.dashboard.queries import asked, gained, rate
 
+FIRING = 'ALERTS{alertname=~"Spotsieve.*", alertstate="firing"}'
+
 ROWS = (
     row(
-        "Now",
-        number("Pages judged", "Pages judged and committed each second.", rate("spotsieve_pages_total"), unit="cps"),
+        "Is it well?",
+        number(
+            "Ready workers",
+            "Workers that judge pages now.",
+            asked("sum(spotsieve_ready)"),
+            colors=((None, "red"), (1, "green")),
+            width=3,
+        ),
+        number(
+            "Firing alerts",
+            "Alerts of deploy/prometheus/alerts.yml that fire now. docs/runbook.md has a section for each.",
+            asked(f"sum({FIRING}) or vector(0)"),
+            colors=((None, "green"), (1, "red")),
+            width=3,
+        ),
+        number(
+            "Waiting pages",
+            "Messages in the input topic that are not committed yet, over all partitions.",
+            asked("sum(spotsieve_consumer_lag)"),
+            colors=((None, "green"), (1000, "orange"), (100000, "red")),
+            width=3,
+        ),
+        number(
+            "Pages judged",
+            "Pages judged and committed each second.",
+            rate("spotsieve_pages_total"),
+            unit="cps",
+            width=3,
+        ),
         number(
             "Share dropped",
             "Duplicates among the pages judged.",
@@ -15,33 +44,35 @@ ROWS = (
                 "sum(rate(spotsieve_pages_total[$__rate_interval]))"
             ),
             unit="percentunit",
-        ),
-        number(
-            "Waiting pages",
-            "Messages in the input topic that are not committed yet, over all partitions.",
-            asked("sum(spotsieve_consumer_lag)"),
-            colors=((None, "green"), (1000, "orange"), (100000, "red")),
+            width=3,
         ),
         number(
             "Dead letters",
             "Messages in the shown time that are not pages. They are in the rejected topic.",
             asked("sum(increase(spotsieve_dead_letters_total[$__range])) or vector(0)"),
             colors=((None, "green"), (1, "red")),
+            width=3,
         ),
         number(
-            "Ready workers",
-            "Workers that judge pages now.",
-            asked("sum(spotsieve_ready)"),
-            colors=((None, "red"), (1, "green")),
+            "Least free disk",
+            "The smallest free share of a state's file system, over all workers and shards.",
+            asked("min(spotsieve_disk_free_bytes / spotsieve_disk_size_bytes)"),
+            unit="percentunit",
+            colors=((None, "red"), (0.15, "green")),
+            width=3,
         ),
         number(
             "Pages indexed",
             "Novel pages indexed in the state (the maximum over workers: each holds the whole state).",
             asked("max(spotsieve_state_entries)"),
+            width=3,
         ),
-    ),
-    row(
-        "Verdicts",
+        stacked(
+            "Firing alerts by name",
+            "If an alert fires, the rows 'Why not?' below show its cause.",
+            asked(f"sum by (alertname) ({FIRING}) or vector(0)", legend="{{alertname}}"),
+            width=12,
+        ),
         stacked(
             "Pages by verdict",
             (
@@ -50,12 +81,17 @@ ROWS = (
             ),
             rate("spotsieve_pages_total", by="verdict"),
             unit="cps",
+            width=12,
         ),
+    ),
+    row(
+        "What is dropped: verdicts",
         graph(
             "Pages by reason",
             "Why a page got its verdict.",
             rate("spotsieve_pages_total", by="verdict, reason", legend="{{verdict}}: {{reason}}"),
             unit="cps",
+            width=12,
         ),
         graph(
             "Longer or better copies emitted",
@@ -110,7 +146,7 @@ ROWS = (
         ),
     ),
     row(
-        "Hosts",
+        "What is dropped: hosts",
         graph(
             "Hosts with most dropped pages",
             (
@@ -146,7 +182,7 @@ ROWS = (
         ),
     ),
     row(
-        "Text and evidence",
+        "What is dropped: text and evidence",
         graph(
             "Pages by language",
             (

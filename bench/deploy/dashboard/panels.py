@@ -23,7 +23,7 @@ Row = tuple[str, tuple[PanelBuilder, ...]]
 
 
 def row(title: str, *panels: PanelBuilder) -> Row:
-    """A row of panels under a title. They fill lines of 24 columns."""
+    """A row of panels under a title that says what it answers. They fill lines of 24 columns."""
     return title, panels
 
 

@@ -4,12 +4,12 @@ import re
 
 from grafana_foundation_sdk.builders import prometheus
 
-SERIES = re.compile(r"\b((?:spotsieve|process)_\w+)(?:\{([^}]*)\})?")
+SERIES = re.compile(r"\b((?:spotsieve|process)_\w+|ALERTS)(?:\{([^}]*)\})?")
 CHOSEN = 'instance=~"$instance"'
 
 
 def asked(expression: str, legend: str = "") -> prometheus.Dataquery:
-    """A query, restricted to the selected workers: each of its series is one of ours."""
+    """A query, restricted to the selected workers: each of its series is one of ours, or of our alerts."""
     narrowed = SERIES.sub(lambda found: f"{found[1]}{{{', '.join(filter(None, (found[2], CHOSEN)))}}}", expression)
     return prometheus.Dataquery().expr(narrowed).legend_format(legend).range()
 

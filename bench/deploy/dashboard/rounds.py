@@ -14,7 +14,7 @@ BUSY = (
 
 ROWS = (
     row(
-        "Rounds of shards and resolver",
+        "Why not? Rounds of shards and resolver",
         graph(
             "Rounds",
             "Rounds indexed by each shard and published by the resolver, per second. A shard below the others lags.",

@@ -5,7 +5,7 @@ from bench.deploy.dashboard.queries import asked, each, gained, mean, quantile, 
 
 ROWS = (
     row(
-        "Pipeline: stages of a micro-batch",
+        "Why not? Stages of a micro-batch",
         graph(
             "Stage duration, median",
             "Half of the micro-batches take longer.",
@@ -46,7 +46,7 @@ ROWS = (
         graph("Input partitions", "Assigned to each worker.", each("spotsieve_assigned_partitions"), width=8),
     ),
     row(
-        "The index",
+        "Why not? The index and its disk",
         graph(
             "Candidates of a page",
             "Postings tested for a page.",

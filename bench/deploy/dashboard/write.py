@@ -1,5 +1,6 @@
 """`make dashboard` writes the dashboard for Grafana from the code in this folder."""
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ from bench.deploy.dashboard.panels import SOURCE
 from bench.deploy.dashboard.queries import asked
 
 FILE = Path(__file__).resolve().parents[3] / "deploy" / "grafana" / "dashboards" / "spotsieve.json"
-ROWS = (*pages.ROWS, *worker.ROWS, *broker.ROWS, *rounds.ROWS)
+(_well, *_dropped), (_stages, _index), (_log, _process) = pages.ROWS, worker.ROWS, broker.ROWS
+ROWS = (_well, _log, _stages, _index, *rounds.ROWS, _process, *_dropped)
+"""The order of a person's questions: is it well, why not, what is dropped. Only the first row is open."""
 
 
 def dashboard_text() -> str:
@@ -33,13 +36,18 @@ def dashboard_text() -> str:
         .with_variable(_workers())
         .annotation(_rebalances())
     )
-    number = 0
+    numbers = itertools.count(1)
     for title, panels in ROWS:
-        number += 1
-        made = made.with_row(dashboard.Row(title).id(number))
-        for panel in panels:
-            number += 1
-            made = made.with_panel(panel.id(number))
+        line = dashboard.Row(title).id(next(numbers))
+        placed = [panel.id(next(numbers)) for panel in panels]
+        if title == ROWS[0][0]:
+            made = made.with_row(line)
+            for panel in placed:
+                made = made.with_panel(panel)
+        else:
+            for panel in placed:  # A row with panels of its own is collapsed.
+                line = line.with_panel(panel)
+            made = made.with_row(line)
     return json.dumps(made.build(), cls=JSONEncoder, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

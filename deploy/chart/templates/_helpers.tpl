@@ -12,7 +12,32 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "spotsieve.labels" -}}
 {{ include "spotsieve.selector" . }}
+{{ include "spotsieve.common-labels" . }}
+{{- end }}
+
+{{- define "spotsieve.common-labels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- with .Values.labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Annotations of a resource, as a whole line of its metadata; given other ones as "own". */}}
+{{- define "spotsieve.annotations" -}}
+{{- with merge (dict) (.own | default dict) .top.Values.annotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* What runs beside the service has a name of its own, so that no selector of the service matches it. Given "top", "name". */}}
+{{- define "spotsieve.other-selector" -}}
+app.kubernetes.io/name: spotsieve-{{ .name }}
+app.kubernetes.io/instance: {{ .top.Release.Name }}
+{{- end }}
+
+{{- define "spotsieve.other-labels" -}}
+{{ include "spotsieve.other-selector" . }}
+{{ include "spotsieve.common-labels" .top }}
 {{- end }}
 
 {{/* The same of one role, given the top as "top", the "role" ("" where one process does all), and "of" for one set of shards. */}}
@@ -37,7 +62,7 @@ spotsieve/shards: {{ . | quote }}
 
 {{- define "spotsieve.image" -}}
 {{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{ with .registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
 {{- end }}
 {{- end }}
 
@@ -65,6 +90,13 @@ spotsieve/shards: {{ . | quote }}
 {{- range $name, $value := .Values.env }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "spotsieve.service-account" -}}
+{{- with .Values.serviceAccount }}{{ .name | default (ternary (include "spotsieve.name" $) "default" .create) }}{{ end }}
 {{- end }}
 
 {{/* What every container may do: nothing. */}}
@@ -80,6 +112,14 @@ capabilities: {drop: [ALL]}
 {{- if .Values.kafka.secret }}
 - {name: kafka, mountPath: /etc/spotsieve/kafka, readOnly: true}
 {{- end }}
+{{ include "spotsieve.writable" . }}
+{{- end }}
+
+{{/* What must be writable beside the state where the root file system is not, and the volumes of one's own. */}}
+{{- define "spotsieve.writable" -}}
 - {name: kernels, mountPath: /var/cache/spotsieve}
 - {name: tmp, mountPath: /tmp}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}

@@ -1,4 +1,4 @@
-{{/* The pod of every role, and the volume of those that hold a state. */}}
+{{/* The pod of every role, its parts that other pods share, and the volume of a state. */}}
 
 {{/* Given the top as "top", the "role" (worker, shard or resolver; "" where one process does all), and for shards "of": how many. */}}
 {{- define "spotsieve.pod" -}}
@@ -12,42 +12,21 @@
 {{- if eq $role "worker" }}{{ $resources = .Values.cluster.workerResources }}{{ end }}
 {{- if eq $role "resolver" }}{{ $resources = .Values.cluster.resolverResources }}{{ end -}}
 metadata:
-  labels: {{- include "spotsieve.role-labels" $ | nindent 4 }}
+  labels:
+    {{- include "spotsieve.role-labels" $ | nindent 4 }}
+    {{- with .Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
     # A changed configuration starts the pods anew.
     spotsieve/config: {{ .Values.config | sha256sum }}
     # For a Prometheus without the operator that finds pods by annotations. Its job label must be "spotsieve".
     prometheus.io/scrape: "true"
     prometheus.io/port: "9464"
+    {{- with .Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
   terminationGracePeriodSeconds: 15 # it drains, commits and closes within 10 s
-  automountServiceAccountToken: false
-  securityContext:
-    runAsNonRoot: true
-    runAsUser: 10001
-    runAsGroup: 10001
-    fsGroup: 10001
-    fsGroupChangePolicy: OnRootMismatch # else every start walks through the whole state
-    seccompProfile: {type: RuntimeDefault}
-  {{- with .Values.image.pullSecrets }}
-  imagePullSecrets:
-    {{- range . }}
-    - {name: {{ . }}}
-    {{- end }}
-  {{- end }}
+  {{- include "spotsieve.identity" . | nindent 2 }}
   initContainers:
-    # The image brings kernels compiled. Its file system is read-only, and numba takes no cache that it cannot write
-    # to, so they are copied to where the filter looks for them. Another CPU than the image's compiles its own there.
-    - name: kernels
-      image: {{ include "spotsieve.image" . }}
-      imagePullPolicy: {{ .Values.image.pullPolicy }}
-      command: [cp, -R, /var/cache/spotsieve/., /kernels]
-      securityContext: {{- include "spotsieve.rights" . | nindent 8 }}
-      resources:
-        requests: {cpu: 50m, memory: 32Mi}
-        limits: {memory: 128Mi}
-      volumeMounts:
-        - {name: kernels, mountPath: /kernels}
+    {{- include "spotsieve.copy-kernels" . | nindent 4 }}
     {{- if .Values.topics.create }}
     - name: topics # makes those that are missing, and looks at the others
       image: {{ include "spotsieve.image" . }}
@@ -115,18 +94,8 @@ spec:
         {{- end }}
         {{- include "spotsieve.mounts" . | nindent 8 }}
   volumes:
-    - name: config
-      configMap: {name: {{ include "spotsieve.name" . }}}
-    {{- with .Values.kafka.secret }}
-    - name: kafka
-      secret:
-        secretName: {{ . }}
-        defaultMode: 0440 # without it everybody in the container can read the password, and a warning says so
-    {{- end }}
-    - name: kernels # filled by the first init container
-      emptyDir: {sizeLimit: 256Mi}
-    - name: tmp
-      emptyDir: {sizeLimit: 1Gi}
+    {{- include "spotsieve.config-volumes" . | nindent 4 }}
+    {{- include "spotsieve.volumes" . | nindent 4 }}
     {{- if eq $role "worker" }}
     - name: state # no state: a worker keeps pages here that broke the code, 64 MiB at most
       emptyDir: {sizeLimit: 128Mi}
@@ -139,25 +108,86 @@ spec:
       labelSelector:
         matchLabels: {{- include "spotsieve.role-selector" $ | nindent 10 }}
   {{- end }}
-  {{- with .Values.nodeSelector }}
-  nodeSelector: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.tolerations }}
-  tolerations: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.affinity }}
-  affinity: {{- toYaml . | nindent 4 }}
+  {{- with include "spotsieve.nodes" . }}{{ . | trim | nindent 2 }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Who a pod is: its account, its user, and the secrets that its images need. */}}
+{{- define "spotsieve.identity" -}}
+serviceAccountName: {{ include "spotsieve.service-account" . }}
+automountServiceAccountToken: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch # else every start walks through the whole state
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - {name: {{ . }}}
   {{- end }}
 {{- end }}
 {{- end }}
 
+{{- define "spotsieve.copy-kernels" -}}
+# The image brings kernels compiled. Its file system is read-only, and numba takes no cache that it cannot write to, so
+# they are copied to where the filter looks for them. Another CPU than the image's compiles its own there.
+- name: kernels
+  image: {{ include "spotsieve.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  command: [cp, -R, /var/cache/spotsieve/., /kernels]
+  securityContext: {{- include "spotsieve.rights" . | nindent 4 }}
+  resources:
+    requests: {cpu: 50m, memory: 32Mi}
+    limits: {memory: 128Mi}
+  volumeMounts:
+    - {name: kernels, mountPath: /kernels}
+{{- end }}
+
+{{/* The settings, and the secret of the broker. */}}
+{{- define "spotsieve.config-volumes" -}}
+- name: config
+  configMap: {name: {{ include "spotsieve.name" . }}}
+{{- with .Values.kafka.secret }}
+- name: kafka
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440 # without it everybody in the container can read the password, and a warning says so
+{{- end }}
+{{- end }}
+
+{{- define "spotsieve.volumes" -}}
+- name: kernels # filled by the first init container
+  emptyDir: {sizeLimit: 256Mi}
+- name: tmp
+  emptyDir: {sizeLimit: 1Gi}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "spotsieve.nodes" -}}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The volume of a state. Given its size and className. */}}
 {{- define "spotsieve.claims" -}}
 - metadata:
     name: state
   spec:
     accessModes: [ReadWriteOnce]
-    {{- with .Values.storage.className }}
+    {{- with .className }}
     storageClassName: {{ . }}
     {{- end }}
-    resources: {requests: {storage: {{ .Values.storage.size }}}}
+    resources: {requests: {storage: {{ .size }}}}
 {{- end }}

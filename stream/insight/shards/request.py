@@ -30,11 +30,14 @@ _NOWHERE = RoundRange(LogPlace(0, 0), LogPlace(0, 0), 0, 0, 0)
 async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, int]:
     """Request a resize to `shards`; -> the number of shards, and how many partitions were added to `matches`.
 
+    If the same resize is under way, nothing is written.
     Raises SettingError if this is the current number or another resize is open, and other SpotsieveErrors.
     """
     if not 1 <= shards <= MOST_SHARDS:
         raise SettingError("--shards", f"must be 1 to {MOST_SHARDS}", shards, "choose another number")
     cluster_size, requested = await _read_sizes(settings)
+    if cluster_size.asked == shards:
+        return cluster_size, 0
     if cluster_size.asked:
         raise _under_way(cluster_size, shards)
     if requested.asked:

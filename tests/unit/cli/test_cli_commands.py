@@ -77,6 +77,8 @@ def test_the_example_can_be_checked_as_it_is_printed(tmp_path: Path) -> None:
             [
                 "run",
                 "--set",
+                "log.format=text",
+                "--set",
                 "kafka.ssl_cafile=/nowhere.pem",
                 "--set",
                 "kafka.security_protocol=SSL",

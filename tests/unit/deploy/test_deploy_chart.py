@@ -29,7 +29,7 @@ from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.cli import _parser
 from tests.conftest import REPOSITORY
 
-KUBERNETES, SCALED, _, OPERATOR = MANIFESTS
+KUBERNETES, SCALED, _, SERVE, OPERATOR = MANIFESTS
 HELM = helm_here()
 needs_helm = pytest.mark.skipif(HELM is None, reason=f"needs helm {HELM_VERSION}: make chart builds it")
 
@@ -63,7 +63,8 @@ def test_the_chart_is_of_the_version_of_the_project() -> None:
 
 def test_every_resource_fits_the_schema_of_kubernetes_and_a_misspelt_field_does_not() -> None:
     resources = documents(KUBERNETES.read_text("utf-8"))
-    assert {"ConfigMap", "PodDisruptionBudget", "Service", "StatefulSet"} == {one["kind"] for one in resources}
+    kinds = {"ConfigMap", "PodDisruptionBudget", "Service", "ServiceAccount", "StatefulSet"}
+    assert {one["kind"] for one in resources} == kinds
     for one in resources:
         check_resource(one)
     wrong = copy.deepcopy(resource("StatefulSet"))
@@ -129,7 +130,7 @@ def test_each_pod_has_a_state_of_its_own() -> None:
     assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
-@pytest.mark.parametrize("path", [KUBERNETES, SCALED], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [KUBERNETES, SCALED, SERVE], ids=lambda path: path.stem)
 def test_a_pod_has_no_rights_and_bounded_memory(path: Path) -> None:
     specs = [one.get("spec", {}) for one in documents(path.read_text("utf-8"))]
     pods = [one["template"]["spec"] for one in specs if "template" in one]
@@ -142,6 +143,8 @@ def test_a_pod_has_no_rights_and_bounded_memory(path: Path) -> None:
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert each["securityContext"]["runAsNonRoot"] is True
         assert each["automountServiceAccountToken"] is False
+        (account,) = [one for one in documents(path.read_text("utf-8")) if one["kind"] == "ServiceAccount"]
+        assert each["serviceAccountName"] == account["metadata"]["name"]
 
 
 def test_the_settings_in_the_config_map_are_settings_of_ours(tmp_path: Path) -> None:
@@ -159,6 +162,9 @@ VALUES = [
     ("image.digest=sha256:" + "a" * 64, "env.SPOTSIEVE_INDEX__CACHE_MB=512", "image.pullSecrets={registry}"),
     ("podDisruptionBudget.maxUnavailable=50%", "nodeSelector.disk=ssd", "tolerations[0].operator=Exists"),
     ("cluster.shards=5", "cluster.resolvers=1", "replicas=0", "nodeSelector.disk=ssd", "topics.create=false"),
+    ("serviceAccount.create=false", "serviceAccount.name=crawl", "podLabels.team=crawl"),
+    ("cluster.growTo=3", "cluster.shards=2", "annotations.owner=me", "podAnnotations.a=b", "serve.enabled=true"),
+    ("serve.enabled=true", "serve.tlsSecret=tls", "serve.env.SPOTSIEVE_SERVE__CLIENT_SHARE=1", "labels.team=crawl"),
 ]
 
 
@@ -186,6 +192,13 @@ WRONG = [
     (("kafka.secret=", "cluster.shards=2"), "with ca.pem for SSL, got none"),
     (("cluster.shards=1025",), "shards"),
     (("cluster.growTo=-1",), "growTo"),
+    (("cluster.growTo=3",), "cluster.growTo needs shards that are there already"),
+    (("image.registry=https://registry.example",), "registry"),
+    (("extraEnv[0].value=a",), "extraEnv"),
+    (("serve.enabled=true", "serve.secret="), "serve.secret must name a secret with the key token"),
+    (("serve.enabled=true", "serve.replicas=2"), "serve.replicas must be 1 with serve.add"),
+    (("serve.enabled=true", "serve.add=false"), "serve.snapshot.claim must name the volume claim"),
+    (("serve.snapshot.path=/a",), "path"),
     (("cluster.autoscaling.enabled=true",), "cluster.autoscaling.enabled needs workers that hold no state"),
 ]
 
@@ -206,3 +219,105 @@ def test_the_runbook_of_the_operator_s_alerts_has_a_place_of_one_s_own() -> None
     )
     assert "runbook_url: https://wiki.example/s#spotsievedown\n" in text
     assert "docs/runbook.md#" not in text
+
+
+def pods_of(*values: str) -> dict[str, Any]:
+    """The pod templates of a chart with these values, by the name of their workload."""
+    assert HELM is not None
+    resources = documents(helm_template(HELM, *(f"--set={value}" for value in values)))
+    for one in resources:
+        check_resource(one)
+    return {one["metadata"]["name"]: one["spec"]["template"] for one in resources if "template" in one.get("spec", {})}
+
+
+EVERY = ("cluster.shards=2", "cluster.growTo=3", "serve.enabled=true")
+"""Values that render a workload of every kind."""
+
+
+@needs_helm
+def test_volumes_variables_labels_and_annotations_of_one_s_own_are_in_every_pod() -> None:
+    own = (
+        "extraVolumes[0].name=snapshots",
+        "extraVolumes[0].persistentVolumeClaim.claimName=shared",
+        "extraVolumeMounts[0].name=snapshots",
+        "extraVolumeMounts[0].mountPath=/snapshots",
+        "extraEnv[0].name=AWS_SECRET_ACCESS_KEY",
+        "extraEnv[0].valueFrom.secretKeyRef.name=s3",
+        "extraEnv[0].valueFrom.secretKeyRef.key=key",
+        "podLabels.team=crawl",
+        "podAnnotations.example\\.org/owner=crawl",
+    )
+    pods = pods_of(*EVERY, *own)
+    assert len(pods) == 6
+    for name, pod in pods.items():
+        assert pod["metadata"]["labels"]["team"] == "crawl", name
+        assert pod["metadata"]["annotations"]["example.org/owner"] == "crawl", name
+        assert {"name": "snapshots", "persistentVolumeClaim": {"claimName": "shared"}} in pod["spec"]["volumes"], name
+        for container in pod["spec"]["containers"]:
+            assert {"name": "snapshots", "mountPath": "/snapshots"} in container["volumeMounts"], name
+            assert [one for one in container["env"] if one["name"] == "AWS_SECRET_ACCESS_KEY"], name
+
+
+@needs_helm
+def test_labels_and_annotations_are_on_every_resource_and_in_no_selector() -> None:
+    assert HELM is not None
+    given = (*EVERY, "labels.team=crawl", "annotations.owner=me", "serviceAccount.annotations.role=reader")
+    for one in documents(helm_template(HELM, *(f"--set={value}" for value in given))):
+        assert one["metadata"]["labels"]["team"] == "crawl", one["kind"]
+        assert one["metadata"]["annotations"]["owner"] == "me", one["kind"]
+        assert (one["metadata"]["annotations"].get("role") == "reader") == (one["kind"] == "ServiceAccount")
+        assert "team" not in json.dumps(one["spec"].get("selector", {}) if "spec" in one else {})
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("given", "image"),
+    [
+        ((), "spotsieve:0.1.0"),
+        (("image.registry=registry.example:5000/team",), "registry.example:5000/team/spotsieve:0.1.0"),
+        (("image.registry=registry.example/", "image.repository=crawl/sieve"), "registry.example/crawl/sieve:0.1.0"),
+        (("image.registry=r.example", "image.digest=sha256:" + "a" * 64), "r.example/spotsieve@sha256:" + "a" * 64),
+    ],
+)
+def test_every_container_is_of_the_image_in_the_registry(given: tuple[str, ...], image: str) -> None:
+    pods = [pod["spec"] for pod in pods_of(*EVERY, *given).values()]
+    used = {each["image"] for pod in pods for each in (*pod.get("initContainers", []), *pod["containers"])}
+    assert used == {image.replace("0.1.0", version())}
+
+
+def version() -> str:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    return str(chart["appVersion"])
+
+
+@needs_helm
+def test_an_account_of_one_s_own_takes_the_place_of_the_chart_s() -> None:
+    assert HELM is not None
+    given = ("serviceAccount.create=false", "serviceAccount.name=crawl")
+    assert "kind: ServiceAccount" not in helm_template(HELM, *(f"--set={value}" for value in given))
+    assert {pod["spec"]["serviceAccountName"] for pod in pods_of(*EVERY, *given).values()} == {"crawl"}
+    nameless = pods_of(*EVERY, "serviceAccount.create=false")
+    assert {pod["spec"]["serviceAccountName"] for pod in nameless.values()} == {"default"}
+
+
+@needs_helm
+def test_the_number_of_shards_is_changed_by_a_value() -> None:
+    assert HELM is not None
+    jobs = {}
+    for given in (("growTo=3",), ("growTo=3", "replicas=7"), ("growTo=4",), ("growTo=2",), ("growTo=0",)):
+        values = [f"--set=cluster.{value}" if "growTo" in value else f"--set={value}" for value in given]
+        resources = documents(helm_template(HELM, "--set=cluster.shards=2", *values))
+        jobs[given] = [one for one in resources if one["kind"] == "Job"]
+    (job,), (same,), (other,) = jobs["growTo=3",], jobs["growTo=3", "replicas=7"], jobs["growTo=4",]
+    assert jobs["growTo=2",] == jobs["growTo=0",] == [], "there is nothing to request"
+    assert job == same, "an upgrade with other values does not change the Job, because that is not allowed"
+    assert job["metadata"]["name"] != other["metadata"]["name"]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    options = _parser(container["args"]).parse_args(container["args"])
+    assert (options.command, options.action, options.shards) == ("shards", "resize", 3)
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    assert (told["SPOTSIEVE_CLUSTER__SHARDS"], told["SPOTSIEVE_KAFKA__SASL_USERNAME"]) == ("2", "spotsieve")
+    service = resource("Service")["spec"]["selector"]
+    assert not service.items() <= job["spec"]["template"]["metadata"]["labels"].items(), (
+        "Prometheus would miss its port"
+    )

@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from spotsieve.stream.base.errors import EXIT_SETTING
+from spotsieve.stream import warm
+from spotsieve.stream.base.errors import EXIT_OK, EXIT_SETTING, SettingError
 from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
 from spotsieve.stream.cli import _parser
 from tests.conftest import REPOSITORY
 from tests.fixtures.locked_packages import exported
@@ -71,13 +76,33 @@ def test_the_image_runs_without_rights_and_keeps_state_in_a_volume() -> None:
     assert arguments["USER"] == "10001:10001"
     assert json.loads(arguments["VOLUME"]) == ["/var/lib/spotsieve"]
     assert json.loads(arguments["ENTRYPOINT"]) == ["spotsieve"]
-    assert "/healthz" in arguments["HEALTHCHECK"]
+    port = Settings().metrics.port
+    assert f"HEALTH_URL=http://127.0.0.1:{port}/healthz" in arguments["ENV"], "the default of the health check"
+    assert "os.environ['HEALTH_URL']" in arguments["HEALTHCHECK"]
+    assert set(arguments["EXPOSE"].split()) == {str(port), str(Settings().serve.port)}
     assert "SPOTSIEVE_INDEX__DIRECTORY=/var/lib/spotsieve/" in arguments["ENV"]
+
+
+def test_the_image_has_the_packages_of_debian_that_it_names_and_no_package_manager() -> None:
+    stages = [arguments for name, arguments in dockerfile() if name == "FROM"]
+    assert stages == ["${DEBIAN_IMAGE} AS build", "${DEBIAN_IMAGE} AS root", "scratch"]
+    last_stage = dockerfile()[max(at for at, (name, _) in enumerate(dockerfile()) if name == "FROM") :]
+    copied = [arguments for name, arguments in last_stage if name == "COPY"]
+    assert copied == ["--from=root /root-fs /", "--from=build /opt/spotsieve /opt/spotsieve"]
+    (unpacking,) = [text for _, text in dockerfile() if "dpkg-deb --extract" in text]
+    (left_out,) = re.findall(r"(\S+)\) continue", unpacking)
+    assert {"dpkg", "perl-base"} <= set(left_out.split("|"))
+
+
+def test_the_image_has_the_extras_of_the_commands_that_the_chart_runs() -> None:
+    (line,) = [text for name, text in dockerfile() if name == "RUN" and "/tmp/run.txt" in text]
+    assert set(re.findall(r"--extra (\w+)", line)) == {"fast", "serve"}
 
 
 def test_base_images_have_a_version() -> None:
     named = dict(arguments.split("=", 1) for name, arguments in dockerfile() if name == "ARG")
     bases = [arguments.split()[0].strip("${}") for name, arguments in dockerfile() if name == "FROM"]
+    bases.remove("scratch")
     images = [named[base] for base in bases]
     images += [service["image"] for service in services().values() if "build" not in service]
     assert [image for image in images if not is_pinned(image)] == []
@@ -110,6 +135,7 @@ def test_the_list_of_packages_has_the_versions_and_hashes_of_the_lock(tmp_path: 
 def test_the_image_lists_the_packages_that_are_in_it() -> None:
     (line,) = [text for name, text in dockerfile() if name == "RUN" and "cyclonedx-py" in text]
     program, action, *arguments = shlex.split(line)
+    program = Path(program).name
     assert (program, action) == ("cyclonedx-py", "environment")
     assert arguments[arguments.index("--output-file") + 1].startswith("/opt/spotsieve/"), "what the last stage copies"
     assert arguments[-1] == "/opt/spotsieve/bin/python"
@@ -132,6 +158,85 @@ def test_the_line_that_compiles_the_kernels_in_the_image_works(tmp_path: Path) -
     )
     assert ran.stderr.splitlines() == ["compiling the kernels of subhash", "compiling the kernels of imatch"]
     assert list(tmp_path.rglob("*.nbi")), "compiled kernels must land in NUMBA_CACHE_DIR"
+
+
+def test_a_scheme_whose_model_cannot_be_built_is_skipped_unless_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compile_named(name: str) -> None:
+        if name == "concept":
+            raise SettingError("scheme.name", "needs scikit-learn to build its model", name)
+
+    monkeypatch.setattr(warm, "compile_named", compile_named)
+    assert warm.main([]) == EXIT_OK
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(SCHEME_SETTINGS) + 1
+    assert [line for line in lines if "skipped concept" in line and "scikit-learn" in line]
+    assert warm.main(["concept"]) == EXIT_SETTING
+    assert "skipped" not in capsys.readouterr().err
+
+
+ENGINES = {"docker": "docker build", "podman": "podman build --format docker", "buildah": "buildah build --layers"}
+
+
+def built(folder: Path, engines: Sequence[str], **given: str) -> tuple[int, str, list[str]]:
+    """Exit code, standard error and the commands of build-image.sh where only these engines are on the path."""
+    told = folder / "told"
+    told.touch()
+    for program in (*engines, "mmdebstrap"):
+        # `inspect` fails: there is no base yet.
+        text = f"""#!/bin/sh\necho "{program} $*" >> {told}\n[ "$1" != inspect ] && echo made\n"""
+        (folder / program).write_text(text, "utf-8")
+        (folder / program).chmod(0o755)
+    for program in ("dirname", "sed", "mktemp", "rm"):
+        if not (folder / program).exists():
+            (folder / program).symlink_to(str(shutil.which(program)))
+    ran = subprocess.run(
+        [str(shutil.which("sh")), str(DEPLOY / "build-image.sh")],
+        env={"PATH": str(folder), **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ran.returncode, ran.stderr, told.read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_image_is_built_by_the_engine_that_is_there(engine: str, tmp_path: Path) -> None:
+    code, _, commands = built(tmp_path, [engine], BUILD_FLAGS="--build-arg SCHEMES=minhash")
+    chart = yaml.safe_load((DEPLOY / "chart" / "Chart.yaml").read_text("utf-8"))
+    assert code == 0
+    assert commands[-1].startswith(ENGINES[engine])
+    words = commands[-1].split()
+    assert words[words.index("-t") + 1] == f"spotsieve:{chart['appVersion']}", "the image that the chart asks for"
+    assert words[words.index("-f") + 1] == "deploy/Dockerfile"
+    assert "--build-arg SCHEMES=minhash" in commands[-1]
+    assert "DEBIAN_IMAGE" not in commands[-1]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_without_a_registry_the_base_is_made_of_packages(engine: str, tmp_path: Path) -> None:
+    code, _, commands = built(tmp_path, [engine], BASE="packages")
+    assert code == 0
+    assert [line for line in commands if line.startswith("mmdebstrap ") and "bookworm" in line]
+    (base,) = re.findall(r"--build-arg DEBIAN_IMAGE=(\S+)", commands[-1])
+    made = [line for line in commands[:-1] if line.endswith(f" {base}") and " inspect " not in line]
+    assert len(made) == 1, "the base is an image before it is built upon"
+
+
+@pytest.mark.parametrize(
+    ("engines", "given", "said"),
+    [
+        ((), {}, "apt-get install buildah"),
+        (("podman",), {"BASE": "alpine"}, "must be packages or empty, got 'alpine'"),
+    ],
+)
+def test_an_image_that_cannot_be_built_is_said_with_the_next_step(
+    engines: tuple[str, ...], given: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    code, told, commands = built(tmp_path, engines, **given)
+    assert (code, commands) == (1, [])
+    assert said in told
 
 
 def test_a_scheme_that_there_is_none_of_is_refused_when_an_image_is_built() -> None:

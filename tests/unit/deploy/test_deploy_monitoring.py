@@ -25,8 +25,14 @@ def dashboard() -> dict[str, Any]:
     return loaded
 
 
+def rows() -> list[dict[str, Any]]:
+    return [panel for panel in dashboard()["panels"] if panel["type"] == "row"]
+
+
 def panels() -> list[dict[str, Any]]:
-    return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+    """All panels, those of collapsed rows too."""
+    outside = [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+    return outside + [panel for row in rows() for panel in row["panels"]]
 
 
 def queries() -> list[str]:
@@ -105,16 +111,34 @@ def test_every_alert_has_a_section_of_the_runbook_and_leads_there() -> None:
 
 def test_panels_have_a_title_a_meaning_and_a_place_of_their_own() -> None:
     taken: dict[tuple[int, int], str] = {}
-    for panel in dashboard()["panels"]:
+    assert all(panel["title"] and panel["description"] for panel in panels())
+    for panel in (*rows(), *panels()):
         place = panel["gridPos"]
-        assert panel["type"] == "row" or panel["description"]
         for x in range(place["x"], place["x"] + place["w"]):
             for y in range(place["y"], place["y"] + place["h"]):
                 assert x < 24
                 assert (x, y) not in taken, f"{panel['title']} lies over {taken[x, y]}"
                 taken[x, y] = panel["title"]
-    ids = [panel["id"] for panel in dashboard()["panels"]]
+    ids = [panel["id"] for panel in (*rows(), *panels())]
     assert len(ids) == len(set(ids))
+
+
+def test_rows_ask_in_order_whether_it_is_well_why_not_and_what_is_dropped() -> None:
+    first, *others = rows()
+    assert (first["title"], first["collapsed"], first["panels"]) == ("Is it well?", False, [])
+    assert [row["title"] for row in others if not (row["collapsed"] and row["panels"])] == []
+    questions = [row["title"].partition("? ")[0].partition(":")[0] for row in others]
+    assert questions == sorted(questions, key=["Why not", "What is dropped"].index)
+    assert set(questions) == {"Why not", "What is dropped"}
+    shown = {panel["title"] for panel in dashboard()["panels"]}
+    assert {"Ready workers", "Firing alerts", "Waiting pages", "Share dropped"} <= shown, "seen without opening a row"
+
+
+def test_the_dashboard_counts_the_alerts_that_are_ours() -> None:
+    ours = {rule["alert"] for rule in rules() if "alert" in rule}
+    counted = {pattern for query in queries() for pattern in re.findall(r'ALERTS\{alertname=~"([^"]+)"', query)}
+    assert len(counted) == 1
+    assert [name for name in ours if not re.fullmatch(min(counted), name)] == []
 
 
 def test_every_query_can_be_narrowed_to_one_worker() -> None:

@@ -13,7 +13,7 @@ from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.cli import _parser
 from spotsieve.stream.cli.run import opener_of
 
-_, SCALED, KEDA, OPERATOR = MANIFESTS
+_, SCALED, KEDA, _, OPERATOR = MANIFESTS
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
 IN_PROFILE = {name: service for name, service in COMPOSE.items() if service.get("profiles") == ["scaled"]}
 ROLES = {name: service for name, service in IN_PROFILE.items() if service["command"][0] == "run"}
