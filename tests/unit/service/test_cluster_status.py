@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from spotsieve.state.horizon import NO_TIME
 from spotsieve.stream.insight.shards.reading import ServiceMembers, TimedMessage, TopicEnds
 from spotsieve.stream.insight.shards.status import ServiceStatus, status_lines, status_of
 from spotsieve.stream.sharding.messages import RoundMessage, combined_checksum
@@ -28,8 +29,8 @@ from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize, 
 from tests.conftest import REPOSITORY
 from tests.fixtures.states.round_records import CONFIRMS
 
-FIRST = RoundRange(LogPlace(0, 0), LogPlace(10, 0), 0, 0, 0)
-SECOND = RoundRange(LogPlace(10, 0), LogPlace(12, 7), 500, 0, 0)
+FIRST = RoundRange(LogPlace(0, 0), LogPlace(10, 0), 0, 0, NO_TIME)
+SECOND = RoundRange(LogPlace(10, 0), LogPlace(12, 7), 500, 0, NO_TIME)
 TWO, NOW = Share(0, 2), 100_000
 MEMBERS = ServiceMembers(2, 2, 431)
 
