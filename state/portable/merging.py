@@ -33,8 +33,8 @@ PARTIAL, SPLIT_PARTIAL = ".merge-partial", ".split-partial"
 MOST_OPEN = 8
 """How many new states one pass over the parts writes: each takes some 100 MB for its write buffers."""
 _LEVEL = (
-    "stop the workers, wait until no round is open (spotsieve shards status), and repeat this then; for snapshots or "
-    "stopped shards, start the shards first, which continue to the same outcome"
+    "take snapshots of all shards after one outcome (spotsieve state snapshot --after-outcome), and name these; or "
+    "stop the workers, wait until no round is open (spotsieve shards status), and repeat this then"
 )
 
 

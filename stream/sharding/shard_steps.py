@@ -52,7 +52,7 @@ NEAR_OFFSETS = 16
 """A shard is ready if at most this many offsets are left in `verdicts`. A round takes four offsets or more."""
 
 _TAKE_SNAPSHOTS = (
-    "take snapshots of all present shards at one place of the log (spotsieve state snapshot) and set cluster.snapshots"
+    "take snapshots of all present shards (spotsieve state snapshot --after-outcome) and set cluster.snapshots"
 )
 
 
