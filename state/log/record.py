@@ -207,6 +207,17 @@ def decode(record: bytes, log_name: str = "log", offset: int = 0) -> LogRecord:
         raise DamagedRecord(log_name, offset, f"must hold the {what} that it declares", _NEXT_STEP) from None
 
 
+def check_sketches(record: LogRecord, words: int | None, log_name: str, offset: int) -> None:
+    """Check that the sketches of a record have the width of the scheme. words: of a sketch; None: not compared
+
+    Raises DamagedRecord.
+    """
+    found = record.signatures.sketch.shape[1]
+    if words is not None and len(record.signatures) and found != words:
+        rule = f"must hold sketches of {words} words, as its settings say, and holds sketches of {found}"
+        raise DamagedRecord(log_name, offset, rule, _NEXT_STEP)
+
+
 def may_name(record: memoryview, name: bytes, page_id: PageId | None) -> bool:
     """Whether a record of signatures may have a page with this URL, label or page id.
 

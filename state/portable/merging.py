@@ -4,7 +4,7 @@ All states must have the same position in the log. resharding.py assigns what th
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from spotsieve.state.directory import (
@@ -33,8 +33,8 @@ PARTIAL, SPLIT_PARTIAL = ".merge-partial", ".split-partial"
 MOST_OPEN = 8
 """How many new states one pass over the parts writes: each takes some 100 MB for its write buffers."""
 _LEVEL = (
-    "stop the workers, wait until no round is open (spotsieve shards status), and repeat this then; for snapshots or "
-    "stopped shards, start the shards first, which continue to the same outcome"
+    "take snapshots of all shards after one outcome (spotsieve state snapshot --after-outcome), and name these; or "
+    "stop the workers, wait until no round is open (spotsieve shards status), and repeat this then"
 )
 
 
@@ -131,8 +131,23 @@ def place_of_snapshots(snapshots: Sequence[Path], log: LogIdentity | None = None
 
 
 def snapshots_in(folder: Path) -> list[Path]:
-    """The snapshots in a folder; none if there is no such folder."""
-    return sorted(path.parent for path in folder.glob(f"*/{MANIFEST_FILE}"))
+    """The snapshots in a folder; none if there is no such folder. Raises StateError if a part of it cannot be read."""
+    found = list[Path]()
+    try:
+        for path in sorted(folder.iterdir()):
+            with suppress(FileNotFoundError, NotADirectoryError):  # neither is a snapshot
+                (path / MANIFEST_FILE).stat()
+                found.append(path)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StateError(
+            f"cluster.snapshots {folder}",
+            f"must be a directory that can be read with all its snapshots: {error.strerror} ({error.filename})",
+            None,
+            "check the permissions there, or name another directory",
+        ) from None
+    return found
 
 
 @contextmanager

@@ -3,13 +3,18 @@
 Without an owner the requester makes the checkpoint. Requests are files. The owner looks for them between two records.
 
     DIRECTORY/snapshot/lock        the requester holds this lock (flock) for as long as it waits
-    DIRECTORY/snapshot/request     the name of the requested checkpoint: 32 hex digits
+    DIRECTORY/snapshot/request     the name of the requested checkpoint: 32 hex digits; for a checkpoint after an
+                                   outcome also a space and an offset in the topic of verdicts
     DIRECTORY/snapshot/NAME        the checkpoint: a RocksDB database, its table files hard links
     DIRECTORY/snapshot/answer      the response: the name again; after a failure also a space and the error
 
 Files instead of a socket or a port: every user who may write to the state directory may request a checkpoint, also over
 volumes and from other containers, and the owner needs no thread. If one side is killed, the other notices a free lock:
 the lock of the requester here, and the lock of the owner in RocksDB.
+
+A request after an outcome waits until a shard has indexed the first outcome from that offset on. All shards index the
+same outcomes, so checkpoints that are requested with one offset are of one place in the log, although no shard waits
+for another.
 """
 
 import fcntl
@@ -47,20 +52,24 @@ class Requests:
         """Whether a request is waiting, by one look at the directory."""
         return os.path.exists(self._request)  # noqa: PTH110 - between any two records: a third of what pathlib takes
 
-    def answer(self) -> str | None:
-        """Make the requested checkpoint and return its name; None if no requester waits for it any more.
+    def answer(self, before: int | None = None) -> str | None:
+        """Make the requested checkpoint and return its name; None if it is not due, or if no requester waits for it.
 
+        before: directly after an outcome was indexed, the offset of the outcome before it (NO_OUTCOME for the first)
         After a failure the response holds the error, and the owner continues.
         """
         try:
-            name = Path(self._request).read_text("ascii", "replace")
-            if not _has_requester(self._folder) or not _is_name(name):
+            name, _, outcome = Path(self._request).read_text("ascii", "replace").partition(" ")
+            if not _has_requester(self._folder) or not _is_name(name) or not (outcome or "0").isdecimal():
                 Path(self._request).unlink()
                 return None
-            failure = ""
+            failure = self._failure(int(outcome), before) if outcome else ""
+            if failure is None:
+                return None
             shutil.rmtree(self._folder / name, ignore_errors=True)  # left by a killed owner
             try:
-                self._state.checkpoint(self._folder / name)
+                if not failure:
+                    self._state.checkpoint(self._folder / name)
             except StateError as error:
                 failure = " " + " ".join(str(error).split())
             write_whole(self._folder / ANSWER, name + failure)
@@ -68,6 +77,31 @@ class Requests:
         except OSError:
             return None  # The requester has gone, or no response can be written: the requester times out.
         return name
+
+    def _failure(self, wanted: int, before: int | None) -> str | None:
+        """Why there is no checkpoint after the first outcome from `wanted` on; "" if it is due now, None: it is not."""
+        if self._state.identity.part is None:
+            return " it is no shard of a service, and has no outcomes: leave out --after-outcome"
+        now = outcome_of(self._state)
+        if before is not None and is_due(wanted, before, now):
+            return ""
+        if now < wanted:
+            return None
+        return f" this shard has indexed outcome {now} already: name a later one to all shards"
+
+
+NO_OUTCOME = -1
+"""Stands for the outcome of a shard that has indexed none."""
+
+
+def outcome_of(state: State) -> int:
+    """The offset of the last outcome that a shard has indexed, or NO_OUTCOME."""
+    return NO_OUTCOME if state.heard is None else state.heard.offset
+
+
+def is_due(wanted: int, before: int, now: int) -> bool:
+    """Whether outcome `now`, which follows outcome `before`, is the first one from offset `wanted` on."""
+    return before < wanted <= now
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -95,15 +129,18 @@ POLL_SECONDS = 0.05
 
 
 @contextmanager
-def checkpoint_of(directory: Path, timeout_s: float, on_progress: OnProgress) -> Iterator[Path]:
+def checkpoint_of(
+    directory: Path, timeout_s: float, on_progress: OnProgress, after_outcome: int | None = None
+) -> Iterator[Path]:
     """Yield a checkpoint of the state in a directory, and remove it at the end.
 
+    after_outcome: the shard makes it after the first outcome from this offset on; None: as soon as possible
     Raises StateError if there is no state, another request is open, or the owner does not respond in time.
     """
     check_holds_state(directory)
     with _request_lock(directory) as folder:
         checkpoint = folder / uuid.uuid4().hex
-        _checkpoint(directory, checkpoint, timeout_s, on_progress)
+        _checkpoint(directory, checkpoint, timeout_s, on_progress, after_outcome)
         yield checkpoint
 
 
@@ -143,23 +180,35 @@ def _clear(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _checkpoint(directory: Path, checkpoint: Path, timeout_s: float, on_progress: OnProgress) -> None:
+def _checkpoint(
+    directory: Path, checkpoint: Path, timeout_s: float, on_progress: OnProgress, after_outcome: int | None
+) -> None:
     """Request the checkpoint, or make it here without an owner. An owner may start or stop at any time."""
+    wanted = checkpoint.name if after_outcome is None else f"{checkpoint.name} {after_outcome}"
     folder, began = checkpoint.parent, time.monotonic()
     request, response = folder / REQUEST, folder / ANSWER
     while time.monotonic() - began < timeout_s:
-        if _checkpoint_without_owner(directory, checkpoint):
+        # Only a running shard reaches an outcome.
+        if after_outcome is None and _checkpoint_without_owner(directory, checkpoint):
             return
         # An owner was killed during the checkpoint, or no request exists yet: request under the same name.
         if not request.exists() and not response.exists():
             shutil.rmtree(checkpoint, ignore_errors=True)
-            write_whole(request, checkpoint.name)
+            write_whole(request, wanted)
         waited = int(time.monotonic() - began)
         on_progress("waiting for the process that works on the state, seconds", waited, int(timeout_s))
         for _ in range(10):
             time.sleep(POLL_SECONDS)
             if _is_response_good(response, checkpoint, directory):
                 return
+    if after_outcome is not None:
+        raise StateError(
+            "--after-outcome",
+            f"must be reached by the shard of {directory} within {timeout_s:g} s, and was not",
+            after_outcome,
+            "start the shard if it does not run, or give it longer with --timeout. If no pages come, wait until no "
+            "round is open (spotsieve shards status), and take the snapshots of all shards without --after-outcome",
+        )
     raise StateError(
         "--state",
         f"must get a checkpoint within {timeout_s:g} s from the process that owns it, and got none",

@@ -143,9 +143,15 @@ def digest_of(file: BinaryIO, on_block: Callable[[int], None], into: BinaryIO | 
 
 
 def take_snapshot(
-    directory: Path, target: Path, timeout_s: float = 300.0, on_progress: OnProgress = ignore_progress
+    directory: Path,
+    target: Path,
+    timeout_s: float = 300.0,
+    on_progress: OnProgress = ignore_progress,
+    after_outcome: int | None = None,
 ) -> Manifest:
     """Snapshot the state in a directory as the new directory target, and return its manifest.
+
+    after_outcome: of a shard, after the first outcome from this offset on (checkpoints.py); None: as it is
 
     A process that owns the state only makes a checkpoint; this process does the rest. A local log is copied too, so
     that a restored snapshot can continue, and the settings by which its files were read.
@@ -155,7 +161,7 @@ def take_snapshot(
     check_holds_state(directory)
     check_new("TARGET", target)
     with made_whole("TARGET", target) as partial:
-        with checkpoint_of(directory, timeout_s, on_progress) as checkpoint:
+        with checkpoint_of(directory, timeout_s, on_progress, after_outcome) as checkpoint:
             _move(checkpoint, partial / INDEX_FOLDER)
         if not lets_others_in(directory / INDEX_FOLDER):  # otherwise files shared by hard links stay readable
             close_files(partial / INDEX_FOLDER)

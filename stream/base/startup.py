@@ -1,5 +1,8 @@
 """Set-up of a process: the CPU of compiled kernels, a fast import of numba, the allocator and the garbage collector.
 
+It also checks that a package has the private names which we use: aiokafka (stream/kafka/driver) and uvicorn
+(stream/local/serve).
+
 numba compiles for the CPU of this machine, and caches kernels under its name. An image or a wheel with such kernels
 would serve only machines like the one that built it, and a cluster with two kinds of machines would compile at every
 start. Therefore kernels are compiled for x86-64-v3 (AVX2, BMI2, FMA; Intel since 2013, AMD since 2015), which costs
@@ -9,9 +12,15 @@ nothing measurable (`python -m bench.speed kernel`, alternating with NUMBA_CPU_N
 import atexit
 import ctypes
 import gc
+import importlib
 import os
 import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+
+from spotsieve.stream.base.errors import SettingError
 
 PORTABLE = "x86-64-v3"
 NEEDED = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"})
@@ -105,3 +114,78 @@ def freeze_loaded_objects() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
+
+
+class Expectation(NamedTuple):
+    """A private name of a package, as a change to the package or a subclass expects it.
+
+    name: module:path  signature: of a function that is called or overridden, without annotations
+    uses: names in the code of a function that is replaced or relied on
+    lacks: names that the code must not use
+    """
+
+    name: str
+    signature: str = ""
+    uses: Collection[str] = ()
+    lacks: Collection[str] = ()
+
+    def fault(self) -> str | None:
+        """The first difference between the installed package and this expectation; None if there is none.
+
+        Raises ModuleNotFoundError if a whole package is missing.
+        """
+        import inspect  # Every process imports this module, and few need that one.
+
+        module, _, path = self.name.partition(":")
+        package = importlib.import_module(module.partition(".")[0]).__name__
+        try:
+            found: Any = importlib.import_module(module)
+            for part in path.split(".") if path else ():
+                found = getattr(found, part)
+        except (ImportError, AttributeError) as error:
+            if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith(package):
+                raise
+            return f"{self.name} does not exist"
+        if self.signature and (signature := _signature(found)) != self.signature:
+            return f"{self.name} has the signature {signature} and not {self.signature}"
+        names = set(_names(inspect.unwrap(found).__code__)) if self.uses or self.lacks else set[str]()
+        for name in self.uses:
+            if name not in names:
+                return f"{self.name} does not use {name}"
+        for name in self.lacks:
+            if name in names:
+                return f"{self.name} uses {name}"
+        return None
+
+
+def require(package: str, tested: str, expected: Iterable[Expectation]) -> None:
+    """Check that an installed package has all these names. tested: the releases that have them
+
+    Raises SettingError, which names the first difference, and ModuleNotFoundError if a whole package is missing.
+    """
+    fault = next(filter(None, (one.fault() for one in expected)), None)
+    if fault is not None:
+        from importlib.metadata import version
+
+        raise SettingError(
+            f"the installed {package}",
+            f"does not work with Spotsieve: {fault}",
+            version(package),
+            f"install a release that works: pip install '{package}{tested}'",
+        )
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    import inspect
+
+    signature = inspect.signature(function)
+    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names of globals, attributes and methods in a function, and in the functions inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

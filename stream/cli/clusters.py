@@ -125,9 +125,9 @@ def _read_state(options: argparse.Namespace, grouping: "ClusterBuilder", line: "
 
     with read_only_state(options.state, on_progress=line.update_step) as state:
         check_has_log(options.state)
-        settings = settings_of_state(options, state)
+        settings, log = settings_of_state(options, state), state.identity.log_identity
     line.say(COMPILING)
-    for statement in judge_log(options.state, settings, line.update_step):
+    for statement in judge_log(options.state, settings, log, line.update_step):
         grouping.add(statement)
     return []
 

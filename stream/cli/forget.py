@@ -162,12 +162,13 @@ def _open_log(state: "State", settings: "Settings", closing: ExitStack, on_progr
 
 
 def _open_local_log(state: "State", closing: ExitStack) -> Append:
-    from spotsieve.stream.local.engines import check_log
+    from spotsieve.stream.local.engines import check_identity_of_log, check_log
     from spotsieve.stream.local.maintenance import append_and_apply, open_log_to_forget
 
     log, notices = open_log_to_forget(state.directory)
     closing.enter_context(log)
     show(*(f"spotsieve: {notice}" for notice in notices), to=sys.stderr)
+    check_identity_of_log(log.read_from(0), state.directory, state.identity.log_identity)
     check_log(log, state.progress.position, state.progress.last_record, state.progress.pages_applied)
     return lambda records: append_and_apply(state.directory, log, records, state.identity.settings)
 
@@ -178,12 +179,12 @@ def _open_topic(state: "State", settings: "Settings", on_progress: OnProgress) -
     from spotsieve.state.identity import check_service
     from spotsieve.stream.base.settings.digest import verdict_settings_text
     from spotsieve.stream.observe.logs import configure_logs
-    from spotsieve.stream.service.log.writer import append_records, check_log_topic
+    from spotsieve.stream.service.log.skips import check_log_of_state
+    from spotsieve.stream.service.log.writer import append_records
 
     check_service(state.directory, state.identity, verdict_settings_text(settings), settings.topics.log)
     configure_logs(settings.log, of_a_command=True)
-    progress = state.progress
-    asyncio.run(check_log_topic(settings, progress.position, progress.last_record, progress.pages_applied))
+    asyncio.run(check_log_of_state(settings, state.directory, state.identity.log_identity, state.progress))
     return lambda records: asyncio.run(
         append_records(settings, records, lambda done: on_progress("records written", done, len(records)))
     )

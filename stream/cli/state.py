@@ -167,7 +167,8 @@ def _repair(findings: "Findings", state: Path) -> str:
 _SNAPSHOT = """A process that uses the state makes a checkpoint between two records and continues; nothing needs to be
 stopped. On the same file system the snapshot shares the state's table files as hard links: copy it to another disk to
 survive the loss of this one. A local log is part of the snapshot. The log topic is not: it must still hold the records
-after the snapshot's position when the snapshot is restored."""
+after the snapshot's position when the snapshot is restored. Snapshots of all shards with one --after-outcome, an offset
+that no shard has reached yet, are of one place in the log, as split, merge and a resize need; pages go on meanwhile."""
 
 _RESTORE = """Checks every file against the snapshot's manifest, and overwrites nothing. The next start continues from
 the snapshot's position in the log."""
@@ -175,8 +176,23 @@ the snapshot's position in the log."""
 
 def _add_snapshot_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", type=Path, metavar="TARGET", help="the snapshot: a new directory")
+    parser.add_argument(
+        "--after-outcome",
+        type=_outcome,
+        metavar="OFFSET",
+        help="of a running shard: directly after the first outcome from this offset of topics.verdicts on",
+    )
     add_timeout_argument(parser)
     _add_state_argument(parser, "the state directory")
+
+
+def _outcome(text: str) -> int:
+    """The value of --after-outcome. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(
+            f"must be an offset of topics.verdicts (spotsieve shards status), got {text!r}"
+        )
+    return int(text)
 
 
 def _snapshot(options: argparse.Namespace) -> int:
@@ -184,7 +200,7 @@ def _snapshot(options: argparse.Namespace) -> int:
     from spotsieve.state.snapshot.snapshots import take_snapshot
 
     with progress_line() as on_progress:
-        manifest = take_snapshot(options.state, options.target, options.timeout, on_progress)
+        manifest = take_snapshot(options.state, options.target, options.timeout, on_progress, options.after_outcome)
     _show_manifest(manifest, f"snapshot of {options.state} in {options.target}", options.json)
     return EXIT_OK
 

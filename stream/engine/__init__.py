@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.format.meta import LogIdentity
+from spotsieve.state.format.meta import LogIdentity, rules_of_settings
 from spotsieve.state.horizon import Clock, runs_of, step_of
 from spotsieve.state.identity import check_last_record, check_settings_digest, closed_log_error
 from spotsieve.state.index import Buckets, IndexUpdate, LiveView
-from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
+from spotsieve.state.log.record import NO_PAGES, LogRecord, check_sketches, checksum_of, decode
 from spotsieve.state.removal import removal_of
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
@@ -76,6 +76,8 @@ class Engine:
         self.settings_digest = settings_digest
         self.log_name = log_name
         self._policy = policy
+        shape = rules_of_settings(state.identity.settings).shape
+        self._sketch_words = None if shape is None else shape.words
         self._step_ms = step_of(limits.horizon_hours)
         self._broken: dict[int, Exception] = {}
 
@@ -110,6 +112,7 @@ class Engine:
             record = decode(record, self.log_name, offset)
         if not record.foreign and record.configuration is None:
             check_settings_digest(record.settings_digest, self.settings_digest, self.log_name, offset)
+            check_sketches(record, self._sketch_words, self.log_name, offset)
         state, signatures = self.state, record.signatures
         again = offset < state.position
         done = len(signatures) if again else state.pages_applied

@@ -6,16 +6,17 @@ memory there is no log and no directory, and closing the engine leaves nothing b
 
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from spotsieve.state.directory import readable_by_others
-from spotsieve.state.format.meta import draw_log_identity
+from spotsieve.state.format.meta import LogIdentity, draw_log_identity
 from spotsieve.state.identity import (
     check_first_record,
     check_last_record,
+    check_log_identity,
     check_log_range,
     check_salt,
     unopened_log_error,
@@ -280,6 +281,20 @@ def open_log(directory: Path) -> tuple[LocalLog, list[str]]:
         warnings.simplefilter("always", TornTail)
         log = LocalLog(directory)
     return log, [str(warning.message) for warning in caught]
+
+
+def check_identity_of_log(
+    records: Iterable[tuple[int, bytes]], directory: Path, stored: LogIdentity | None
+) -> LogIdentity | None:
+    """Check that a local log is the one that a state was built from. Returns its identity; None for an empty log.
+
+    records: (offset, record), from the beginning of the log  stored: the identity in the state  Raises StateError.
+    """
+    first = first_of_ours(records, LocalLog.name)
+    found = None if first is None else first[1].log
+    if found is not None:
+        check_log_identity(directory, stored, found, LocalLog.name)
+    return found
 
 
 def check_log(log: LocalLog, position: int, last_record: int, pages_applied: int) -> None:

@@ -78,18 +78,23 @@ def flags_of_pages(signatures: Signatures, flags: NDArray[np.uint8], which: NDAr
     )
 
 
+def fits_blocks(signatures: Signatures, sent: SentFlags) -> bool:
+    """Whether sent flags are those of pages of this round: one for each block."""
+    if len(sent.rows) and sent.rows[-1] >= len(signatures):
+        return False
+    return int(sizes_of(signatures.blocks_bounds)[sent.rows].sum()) == len(sent.flags)
+
+
 def put_flags(signatures: Signatures, sent: SentFlags, flags: NDArray[np.uint8], known: NDArray[np.bool_]) -> None:
     """Write sent flags to those of all blocks: flags, uint8[b], and mark their pages in known, bool[n].
 
     Raises ValueError if they belong to another round.
     """
+    if not fits_blocks(signatures, sent):
+        raise ValueError("the flags must belong to the blocks of pages of the round")
     which = np.zeros(len(signatures), np.bool_)
-    if len(sent.rows) and sent.rows[-1] >= len(which):
-        raise ValueError("the flags must belong to pages of the round")
     which[sent.rows] = True
     blocks = np.repeat(which, sizes_of(signatures.blocks_bounds))
-    if np.count_nonzero(blocks) != len(sent.flags):
-        raise ValueError("the flags must match the blocks of the round")
     flags[blocks], known[which] = sent.flags, True
 
 

@@ -9,10 +9,22 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 import xxhash
 
 from spotsieve.state.horizon import Clock
-from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation
+from spotsieve.state.index import NOBODY
+from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.errors import DamagedRecord, StateError
+from spotsieve.stream.base.signature import SignatureStatus
+from spotsieve.stream.sharding.candidates import (
+    ACCEPTED,
+    OPEN,
+    SentFlags,
+    ShardCandidates,
+    Speculation,
+    fits_blocks,
+)
 from spotsieve.stream.sharding.confirmation import ShardConfirmations, apply_confirmations
 from spotsieve.stream.sharding.hosts import HostResolutions
 from spotsieve.stream.sharding.records.frame import (
@@ -52,7 +64,14 @@ from spotsieve.stream.sharding.records.shard import (
 )
 from spotsieve.stream.sharding.resolution import RoundOutcome
 from spotsieve.stream.sharding.rounds import LogPlace, Round
-from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize, ResizeEvent
+from spotsieve.stream.sharding.shares import (
+    ClusterSize,
+    FillProgress,
+    Resize,
+    ResizeEvent,
+    shards_of_entries,
+    shards_of_hosts,
+)
 
 MAKE_ANEW = (
     "set topics.matches and topics.verdicts to new names, create these topics (spotsieve topics create), and start "
@@ -98,7 +117,7 @@ class RoundMessage:
 
     def named(self) -> RoundAnnouncement:
         """The announcement of a round."""
-        return self._body(KIND_RANGE, lambda columns: read_announcement(columns, self.told.range.start.record))
+        return self._body(KIND_RANGE, lambda columns: read_announcement(columns, self.told.range))
 
     def speculation(self) -> Speculation:
         """A corrected speculation of the resolver."""
@@ -120,6 +139,68 @@ class RoundMessage:
         """The poison pages of a round."""
         return self._body(KIND_POISON_ROWS, read_poison_rows)
 
+    # The methods below also compare the record with the round. They raise DamagedRecord if it does not fit: the kernels
+    # behind them rely on the lengths of all columns.
+
+    def candidates_of(self, round_: Round, walks: bool) -> ShardCandidates:
+        """The candidates of a shard for this round. walks: shards confirm each other's candidates"""
+        found = self.shard_candidates
+        self.check(len(found.postings) == len(round_.signatures), "must be about the pages of its round")
+        named = found.number[(found.proof != 0) | (found.said == ACCEPTED)]
+        self.check(walks or bool(np.isin(named, found.numbers).all()), "must hold the entries that it accepts")
+        return found
+
+    def confirmations_of(self, round_: Round, pairs: int) -> ShardConfirmations:
+        """The confirmations of a shard for this round. pairs: number of candidates whose entries the shard holds"""
+        found, share = self.confirms, self.told.share
+        self.check(len(found.copies) == len(round_.signatures), "must be about the pages of its round")
+        self.check(fits_blocks(round_.signatures, found.flags), "must have a flag for each block of its pages")
+        self.check(len(found.said) == pairs, "must have a result for each candidate whose entry its shard holds")
+        holders = shards_of_entries(found.numbers, share.shards)
+        self.check(bool((holders == share.number).all()), "must be about entries that its shard holds")
+        return found
+
+    def resolutions_of(self, round_: Round) -> tuple[HostResolutions, Speculation]:
+        """The resolutions of a shard for this round, and their speculation."""
+        (found, used), signatures, share = self.walks, round_.signatures, self.told.share
+        self.check(len(used.indexed) == len(signatures), "must be about the pages of its round")
+        counted = np.ones(len(signatures), np.bool_)
+        counted[list(round_.excluded)] = False
+        own = shards_of_hosts(signatures, share.shards) == share.number
+        is_whole = np.array_equal(found.rows[counted[found.rows]], np.flatnonzero(own & counted))
+        self.check(is_whole, "must resolve the pages of the hosts of its shard")
+        indexed = SentFlags(found.rows[found.is_indexed], found.flags)
+        is_fitting = fits_blocks(signatures, used.flags) and fits_blocks(signatures, indexed)
+        self.check(is_fitting, "must have a flag for each block of its pages")
+        return found, used
+
+    def speculation_of(self, pages: int) -> Speculation:
+        """A corrected speculation for a round of this number of pages."""
+        found = self.speculation()
+        self.check(len(found.indexed) == pages, "must be about the pages of its round")
+        return found
+
+    def outcome_of(self, round_: Round, walks: bool) -> RoundOutcome:
+        """The outcome of this round. walks: whether the scheme has a memory of hosts"""
+        found = self.outcome()
+        self.check(len(found.verdicts) == len(round_.signatures), "must be about the pages of its round")
+        self.check((found.flags is not None) == walks, "must be of the scheme of this shard")
+        if found.flags is not None:
+            indexed = SentFlags(np.flatnonzero(found.entry != NOBODY), found.flags)
+            self.check(fits_blocks(round_.signatures, indexed), "must have a flag for each block of its pages")
+        return found
+
+    def broken_of(self, pages: int) -> Mapping[int, str]:
+        """The texts of the errors of poison pages, by row, of a round of this number of pages."""
+        found = self.broken()
+        self.check(found.pages == pages, "must be about the pages of its round")
+        return found.errors
+
+    def check(self, holds: bool, rule: str) -> None:
+        """Raise DamagedRecord, which names this record, unless the rule holds."""
+        if not holds:
+            raise DamagedRecord(self.topic, self.offset, rule, f"let all roles run the same release; or {MAKE_ANEW}")
+
     def cluster_size(self, before: ClusterSize) -> ClusterSize:
         """The cluster size after this record of `verdicts`. before: the cluster size before it"""
         if self.told.kind not in (KIND_RANGE, KIND_RESIZE):
@@ -139,7 +220,7 @@ class ShardResponses:
         self._confirmed: dict[RoundRange, dict[int, dict[int, RoundMessage]]] = {}
         self._resolution: dict[RoundRange, dict[int, list[RoundMessage]]] = {}
         self._too_large: set[RoundRange] = set()
-        self._broken: dict[RoundRange, dict[int, str]] = {}
+        self._broken: dict[RoundRange, list[RoundMessage]] = {}
 
     def add(self, message: RoundMessage) -> None:
         """Keep a response. Responses from a cluster with another number of shards are ignored."""
@@ -156,7 +237,7 @@ class ShardResponses:
         elif record.kind == KIND_TOO_LARGE:
             self._too_large.add(record.range)
         elif record.kind == KIND_POISON_ROWS:
-            self._broken.setdefault(record.range, {}).update(message.broken().errors)
+            self._broken.setdefault(record.range, []).append(message)
 
     def met(self, range_: RoundRange) -> list[RoundMessage] | None:
         """The candidates of all shards, in shard order; None until all shards have responded."""
@@ -183,9 +264,12 @@ class ShardResponses:
         """Whether the response of a shard exceeds the message limit."""
         return range_ in self._too_large
 
-    def broken(self, range_: RoundRange) -> dict[int, str]:
-        """The poison pages that shards reported, by row, with the text of the error."""
-        return self._broken.get(range_, {})
+    def broken(self, range_: RoundRange, pages: int) -> dict[int, str]:
+        """The poison pages that shards reported, by row, with the text of the error. pages: of the round"""
+        found = dict[int, str]()
+        for message in self._broken.get(range_, []):
+            found |= message.broken_of(pages)
+        return found
 
     def missing(self, range_: RoundRange, confirms: bool) -> list[int]:
         """The shards without candidates, or, once all have sent them, without confirmations.
@@ -213,9 +297,41 @@ class ShardResponses:
         self._too_large = {one for one in self._too_large if one.start >= range_.start}
 
 
-def confirmed_candidates(answers: Sequence[RoundMessage], confirmed: Sequence[RoundMessage]) -> list[ShardCandidates]:
-    """The candidates of all shards with their confirmations applied. Both parameters are in shard order."""
-    return apply_confirmations([one.shard_candidates for one in answers], [one.confirms for one in confirmed])
+def confirmed_candidates(
+    round_: Round, answers: Sequence[RoundMessage], confirmed: Sequence[RoundMessage]
+) -> list[ShardCandidates]:
+    """The candidates of all shards with their confirmations applied. Both sequences are in shard order.
+
+    Raises DamagedRecord if a response does not belong to the round or to the others.
+    """
+    candidates = [one.candidates_of(round_, True) for one in answers]
+    numbers = np.concatenate([one.number for one in candidates])
+    pairs = np.bincount(shards_of_entries(numbers, len(confirmed)), minlength=len(confirmed)).tolist()
+    confirms = [one.confirmations_of(round_, held) for one, held in zip(confirmed, pairs, strict=True)]
+    found = apply_confirmations(candidates, confirms)
+    sent = np.concatenate([one.numbers for one in confirms])
+    is_judged = round_.signatures.status != SignatureStatus.EMPTY
+    for message, one in zip(answers, found, strict=True):
+        judged = np.repeat(is_judged, sizes_of(one.bounds))
+        needed = one.number[judged & ((one.proof != 0) | (one.said == OPEN))]
+        message.check(bool(np.isin(needed, sent).all()), "must name entries that the shards that hold them have sent")
+    return found
+
+
+def check_originals(
+    round_: Round, shard_candidates: Sequence[ShardCandidates], walks: Mapping[int, HostResolutions]
+) -> None:
+    """Check that the entries of all originals were sent. walks: by shard  Raises StateError."""
+    sent = [one.numbers for one in shard_candidates]
+    for number, one in walks.items():
+        known = np.concatenate([np.array([NOBODY]), *sent, np.fromiter(one.entries, np.int64, len(one.entries))])
+        if not np.isin([one.indexed.number, one.indexed.replaced], known).all():
+            raise StateError(
+                f"the round from {round_.start.record}:{round_.start.page}",
+                f"has a resolution of shard {number} that names originals whose entries no shard has sent",
+                None,
+                f"let all roles run the same release; or {MAKE_ANEW}",
+            )
 
 
 def combined_checksum(answers: Sequence[RoundMessage]) -> int:
@@ -283,9 +399,9 @@ def end_of(messages: Sequence[RoundMessage]) -> RoundsEnd:
     for message in messages[at + 1 :]:
         if message.told.kind == KIND_POISON_ROWS:
             # The shards restart under their first speculation.
-            broken, speculation = dict(message.broken().errors), None
+            broken, speculation = dict(message.broken_of(named.pages)), None
         elif message.told.kind == KIND_SPECULATION:
-            speculation = message.speculation()
+            speculation = message.speculation_of(named.pages)
         elif message.told.kind == KIND_OUTCOME:
             number = message.outcome().next_number
             end = RoundsEnd(range_.end, clock, number, None, None, cluster_size, named.answers, asked_at=asked_at)

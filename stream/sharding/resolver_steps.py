@@ -167,7 +167,7 @@ class ResolverSteps:
         records = [one for one in self._log.held if range_.start.record <= one[0] < range_.end.record_end]
         clock = Clock(range_.watermark_ms, named.marks)
         round_ = round_between(records, range_.start, range_.end, range_.first_number, clock)
-        if round_ is None or round_.last_record != named.last_record:
+        if round_ is None or (round_.last_record, len(round_.signatures)) != (named.last_record, named.pages):
             raise StateError(
                 f"log {self._log_name}[{range_.start.record}]",
                 "differs from the log of which rounds were made",
@@ -272,7 +272,7 @@ class ResolverSteps:
             if self.answers.too_large(opened.range):
                 yield from self._make_smaller(opened, "the response of a shard")
                 continue
-            broken = self.answers.broken(opened.range)
+            broken = self.answers.broken(opened.range, len(opened.round.signatures))
             if broken.keys() - opened.errors.keys():
                 yield from self._go_on_without(opened, broken)
             yield from self.resolve(opened)

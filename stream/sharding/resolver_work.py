@@ -24,7 +24,7 @@ from spotsieve.stream.sharding.isolation import (
     without_excluded,
 )
 from spotsieve.stream.sharding.keys import lay_out_keys
-from spotsieve.stream.sharding.messages import RoundMessage, confirmed_candidates
+from spotsieve.stream.sharding.messages import RoundMessage, check_originals, confirmed_candidates
 from spotsieve.stream.sharding.records.frame import RoundRange
 from spotsieve.stream.sharding.records.resolver import AnnouncedRecord, RoundAnnouncement, write_outcome
 from spotsieve.stream.sharding.resolution import RoundOutcome, resolve
@@ -169,9 +169,10 @@ class ResolverWork:
         self, round_: Round, answers: Sequence[RoundMessage], confirmed: Sequence[RoundMessage] | None
     ) -> list[ShardCandidates]:
         """The candidates of all shards, in shard order. confirmed: their confirmations, or None if shards send none"""
-        met = (
-            [one.shard_candidates for one in answers] if confirmed is None else confirmed_candidates(answers, confirmed)
-        )
+        if confirmed is None:
+            met = [one.candidates_of(round_, False) for one in answers]
+        else:
+            met = confirmed_candidates(round_, answers, confirmed)
         return without_excluded(met, round_)
 
     def first_speculation(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> Speculation:
@@ -197,7 +198,7 @@ class ResolverWork:
         excluded = is_excluded(round_)
 
         def found(said: Sequence[RoundMessage]) -> HostResolutions | None:
-            each = (one.walks for one in reversed(said))
+            each = (one.resolutions_of(round_) for one in reversed(said))
             fits = (walks for walks, under in each if under.equals(speculation) and not excluded[walks.rows].any())
             return next(fits, None)
 
@@ -214,6 +215,7 @@ class ResolverWork:
     ) -> ResolveResult:
         """The outcome, or a corrected speculation if a page depends on a wrong one."""
         scheme = self._scheme
+        check_originals(round_, shard_candidates, dict(enumerate(walks)))
 
         def check(trial: Round) -> SpeculationCheck:
             met, found, used = (

@@ -52,7 +52,7 @@ NEAR_OFFSETS = 16
 """A shard is ready if at most this many offsets are left in `verdicts`. A round takes four offsets or more."""
 
 _TAKE_SNAPSHOTS = (
-    "take snapshots of all present shards at one place of the log (spotsieve state snapshot) and set cluster.snapshots"
+    "take snapshots of all present shards (spotsieve state snapshot --after-outcome) and set cluster.snapshots"
 )
 
 
@@ -363,11 +363,11 @@ class ShardSteps:
                 self.open = ShardRound(record.range, message.named())
             self.answers.forget_before(record.range)
         elif record.kind == KIND_POISON_ROWS and opened is not None and is_open:
-            excluded = tuple(message.broken().errors)
+            excluded = tuple(message.broken_of(opened.named.pages))
             if excluded != opened.excluded:
                 self.open = ShardRound(record.range, opened.named, excluded)
         elif record.kind == KIND_SPECULATION and opened is not None and is_open:
-            opened.speculation, opened.resolution = message.speculation(), False
+            opened.speculation, opened.resolution = message.speculation_of(opened.named.pages), False
         elif record.kind == KIND_OUTCOME:
             yield from self._index(message)
 

@@ -244,9 +244,10 @@ class RecordVerdicts:
                 )
             self._named, self._errors = (record.range, message.named()), {}
         elif record.kind == KIND_POISON_ROWS and self._named is not None and self._named[0] == record.range:
-            self._errors = message.broken().errors
+            self._errors = message.broken_of(self._named[1].pages)
         elif record.kind == KIND_OUTCOME and self._named is not None and self._named[0] == record.range:
             verdicts, first = message.outcome().verdicts, 0
+            message.check(len(verdicts) == self._named[1].pages, "must be about the pages of its round")
             for offset, pages, checksum in self._named[1].records:
                 errors = {row - first: text for row, text in self._errors.items() if first <= row < first + pages}
                 part = VerdictPart(verdicts.part(first, first + pages), checksum, errors)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.format.meta import NO_LOG
+from spotsieve.state.horizon import NO_TIME
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
@@ -34,7 +35,7 @@ from tests.conftest import Broker
 from tests.fixtures.brokers.topics import TopicSet
 from tests.fixtures.services.oracle import settings_from
 
-RANGE = RoundRange(LogPlace(0, 0), LogPlace(1, 0), 0, 0, 0)
+RANGE = RoundRange(LogPlace(0, 0), LogPlace(1, 0), 0, 0, NO_TIME)
 
 
 def write(settings: Settings, role: str, kind: int, body: bytes) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from spotsieve.state.log.record import encode_configuration
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
@@ -112,6 +113,9 @@ def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(kafka
             assert rule in done.stderr
 
         refused(EXIT_STATE, b"must reach the state's position")
+        topics.send([PageMessage(None, encode_configuration("{}", bytes(16)))], "log")
+        refused(EXIT_STATE, b"must follow the log that it was built from, which is")
+        topics.make_anew("log")
         topics.delete("log")
         refused(EXIT_SETTING, b"does not exist on the broker")
         refused(EXIT_BROKER, b"leads to no broker that responds", "--set", f"kafka.bootstrap_servers={NOBODY}")

@@ -1,15 +1,17 @@
 """A running service of shards is watched, grows and shrinks on a real broker: no verdict changes, whoever is killed."""
 
 import json
-import shutil
-from contextlib import ExitStack
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spotsieve.state.portable.merging import place_of_snapshots, snapshots_in
-from spotsieve.stream.base.errors import StateError
+from spotsieve.state.snapshot.checkpoints import FOLDER, REQUEST
+from spotsieve.state.snapshot.snapshots import take_snapshot
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.cli import main
 from spotsieve.stream.sharding.records.frame import KIND_RANGE, decode_round_record
@@ -22,6 +24,8 @@ from tests.fixtures.services.service import Spotsieve
 from tests.fixtures.waiting import SECONDS, wait_until
 
 PAGES, PARTS = 1_200, 4
+AHEAD = 9
+"""Offsets of `verdicts` between the request for snapshots and their outcome. A round takes four or more."""
 SMALL_ROUNDS = "cluster.round_pages = 60\ncluster.resolver_session_ms = 3000\n"
 
 
@@ -117,19 +121,22 @@ def test_two_shards_become_three_from_snapshots(
             topics.send(parts[0])
             topics.until_all_committed()
             wait_until(lambda: ask.status()["outcomes"]["records_behind"] == 0, SECONDS, "all outcomes to be published")
-            log = topics.read("log")
             topics.delete_before("verdicts", 1)
             code, text = ask("resize", "--shards", "3")
             assert code == 4, "there are no snapshots"
             assert "holds none of the present shards" in text
             assert "spotsieve state snapshot" in text
-            wait_until(lambda: snapshots_of_one_place(roles, backup), SECONDS, "snapshots of one place")
-            # All before the round of the snapshots is gone.
+            outcome = ask.status()["outcomes"]["offset"] + AHEAD
+            with taking_snapshots(roles, backup, outcome):
+                topics.send(parts[1])
+            # Pages went on meanwhile, and all before the round of the snapshots is gone.
+            topics.until_all_committed()
             position, heard = place_of_snapshots(snapshots_in(backup))
             assert heard is not None
+            assert outcome <= heard.offset < ask.status()["outcomes"]["offset"]
+            log = [record for record in topics.read("log") if record.offset < position]
             topics.delete_before("log", position)
             topics.delete_before("verdicts", last_round(topics, toml, heard.offset))
-            topics.send(parts[1])
             assert "resize 2 -> 3 started" in ask("resize", "--shards", "3")[1]
             new[0].start()
             new[0].until_ready()
@@ -163,17 +170,19 @@ def last_round(topics: TopicSet, toml: str, before: int) -> int:
     return max(map(int, told))
 
 
-def snapshots_of_one_place(roles: Roles, backup: Path) -> bool:
-    """Take a snapshot of each shard; whether all have the same place in the log."""
-    shutil.rmtree(backup, ignore_errors=True)
-    for number in range(2):
-        state = str(roles[f"shard-{number}"].state)
-        assert main(["state", "snapshot", "--state", state, str(backup / f"shard-{number}")]) == 0
-    try:
-        place_of_snapshots(snapshots_in(backup))
-    except StateError:
-        return False
-    return True
+@contextmanager
+def taking_snapshots(roles: Roles, backup: Path, outcome: int) -> Iterator[None]:
+    """Take a snapshot of each shard after an outcome that follows in the block."""
+    states = [Path(roles[f"shard-{number}"].state) for number in range(2)]
+    with ThreadPoolExecutor(len(states)) as threads:
+        taken = [
+            threads.submit(take_snapshot, state, backup / f"shard-{number}", SECONDS, after_outcome=outcome)
+            for number, state in enumerate(states)
+        ]
+        for state in states:
+            wait_until((state / FOLDER / REQUEST).exists, SECONDS, "the request for a snapshot")
+        yield
+        assert all(one.result().log_position for one in taken)
 
 
 def of_three(number: int) -> tuple[str, ...]:

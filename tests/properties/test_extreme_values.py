@@ -34,12 +34,17 @@ from spotsieve.state.horizon import STEPS, StepMark
 from spotsieve.state.index import CommonText, PendingVerdict, no_common_text
 from spotsieve.state.log.record import decode, encode, encode_forget
 from spotsieve.state.removal import ForgottenPage, Sweep
-from spotsieve.stream.base.errors import CorruptRecord
-from spotsieve.stream.base.settings.digest import verdict_settings_text
-from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.errors import CorruptRecord, DamagedRecord, StateError
+from spotsieve.stream.base.page import Page
+from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
 from spotsieve.stream.base.signature import MAX_URL_BYTES
 from spotsieve.stream.base.verdict import Reason
+from spotsieve.stream.engine import open_engine
+from spotsieve.stream.kafka.watch import Waits
+from spotsieve.stream.observe.metrics import Metrics
+from spotsieve.stream.service.roles import log_records
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
 from tests.fixtures.pages.scheme_settings import settings_named
@@ -59,7 +64,7 @@ def test_kernels_stay_within_their_arrays_for_every_value_that_is_decoded(tmp_pa
     ran = subprocess.run(command, cwd=REPOSITORY, env=checked, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     counts = dict(line.split(": ") for line in ran.stdout.splitlines())
-    kinds = [f"{kind} {outcome}" for kind in ("memories", "entries") for outcome in ("accepted", "rejected")]
+    kinds = [f"{kind} {outcome}" for kind in ("memories", "entries", "rounds") for outcome in ("accepted", "rejected")]
     assert all(int(counts[kind]) >= CASES // 6 for kind in (*kinds, "consumed")), counts
 
 
@@ -154,3 +159,40 @@ def test_the_settings_of_a_state_tell_the_sketches_and_own_texts_of_its_entries(
     assert shape is not None
     assert shape.words in (scheme.sign([]).sketch.shape[1], None)
     assert shape.own == (scheme.bars is not None)
+
+
+def _narrow_record(settings: Settings) -> bytes:
+    """A record of one page whose sketch has one word less than the scheme."""
+    signatures = scheme_of(settings.scheme).sign([Page("pages", 0, 0, "", b"one two three " * 40, False, 0)])
+    narrow = dataclasses.replace(signatures, sketch=signatures.sketch[:, 1:].copy())
+    return encode(narrow, bytes(16), 0, settings_digest(verdict_settings_text(settings)))
+
+
+def test_a_record_whose_sketches_have_another_width_is_refused_by_the_engine(tmp_path: Path) -> None:
+    index = IndexSettings(directory=tmp_path, write_buffer_mb=1)
+    settings = Settings(scheme=settings_named("minhash"), index=index)
+    engine = open_engine(settings, "log")
+    try:
+        rule = r"log\[7\] must hold sketches of 42 words, .*, and holds sketches of 41"
+        with pytest.raises(DamagedRecord, match=rule):
+            engine.apply(_narrow_record(settings), 7)
+        assert engine.state.position == 0
+    finally:
+        engine.state.close()
+
+
+async def test_a_record_whose_sketches_have_another_width_is_refused_by_the_roles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = Settings(scheme=settings_named("minhash"))
+
+    async def nothing_skipped(*_: object) -> set[int]:
+        return set()
+
+    monkeypatch.setattr(log_records, "read_skipped_offsets", nothing_skipped)
+    records = log_records.LogRecords(settings, Metrics(), Waits(Metrics()))
+    try:
+        with pytest.raises(StateError, match=r"must hold sketches of 42 words, .*; every worker stops here"):
+            await records._decoded(_narrow_record(settings), 7)
+    finally:
+        await records.close()

@@ -7,37 +7,21 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from spotsieve.state.format.entries import FORGOTTEN, head_of_entry, with_source
-from spotsieve.state.format.meta import StatePart, decode_source, page_of_key
+from spotsieve.state.format.entries import FORGOTTEN
+from spotsieve.state.format.meta import StatePart
 from spotsieve.state.horizon import step_of
 from spotsieve.state.log.record import decode
 from spotsieve.state.portable.merging import merge_states, split_states
-from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import first_difference
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.base.settings.model import IndexSettings
-from spotsieve.stream.base.verdict import Reason, concatenate
+from spotsieve.stream.base.verdict import concatenate
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.policy import policy_of
-from spotsieve.stream.sharding.shares import shards_of
-from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.by_url import HostScope
-from spotsieve.stream.sign.schemes.registry import scheme_of
-from tests.fixtures.pages.hosts import signatures_of
-from tests.fixtures.pages.scheme_settings import settings_named
-from tests.fixtures.states.host_logs import Log
-from tests.fixtures.states.remembering import SCHEME, any_world
-from tests.fixtures.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
+from tests.fixtures.states.shard_directories import held, opened, with_hosts, without_hosts, without_leftovers
+from tests.fixtures.states.sharded_logs import assert_verdicts_equal
 from tests.fixtures.states.shards import DIGEST, OneProcess, Shards
-
-Held = dict[bytes, bytes | tuple[str, bytes]]
-
-
-def opened(directory: Path, part: StatePart | None) -> State:
-    return disk_state(directory, "{}", "log", IndexSettings(write_buffer_mb=1), part)
 
 
 def sharded(one: OneProcess, log: Sequence[bytes], shards: int, dice: random.Random, folder: Path) -> list[Path]:
@@ -49,26 +33,6 @@ def sharded(one: OneProcess, log: Sequence[bytes], shards: int, dice: random.Ran
     for state in cluster.states:
         state.close()
     return directories
-
-
-def held(state: State, floor: int) -> Held:
-    """All that lives in a state without a horizon, or its entries; sources by their texts, not by their numbers.
-
-    Numbers tell when a source was first named, also by a page of which nothing is left.
-    """
-    items = dict(state.items())
-    texts = [decode_source(name, value) for name, value in items.items() if name.startswith(b"sources/")]
-    found: Held = {}
-    for name, value in items.items():
-        family, _, key = name.partition(b"/")
-        if family == b"entries" and value != FORGOTTEN:
-            found[name] = texts[head_of_entry(key, value).source], with_source(value, 0)
-        elif family == b"attempts":
-            source, *place = page_of_key(key)
-            found[b"attempts/" + f"{texts[source]}/{place}".encode()] = value
-        elif family != b"sources" and (not floor or family == b"entries"):
-            found[name] = value
-    return found
 
 
 def assert_merged(one: OneProcess, dice: random.Random, folder: Path, numbers: Sequence[int]) -> None:
@@ -92,30 +56,6 @@ def assert_merged(one: OneProcess, dice: random.Random, folder: Path, numbers: S
                 assert_verdicts_equal(concatenate(rest), concatenate(one.verdicts[-len(rest) :]))
             assert state.clock == one.state.clock
             assert held(state, step_ms) == held(one.state, step_ms)
-
-
-def without_leftovers(state: State, found: Held) -> Held:
-    """What a shard holds, without the entries that it no longer needs.
-
-    These are forgotten entries, and the entry of a page that superseded another, which the shard of its id keeps also
-    after its verdict is committed.
-    """
-    part = state.identity.part
-    assert part is not None
-    needed: Held = {}
-    for name, value in found.items():
-        family, _, key = name.partition(b"/")
-        if value == FORGOTTEN:
-            continue
-        if family == b"entries" and isinstance(value, tuple) and (head := head_of_entry(key, value[1])).has_own:
-            hosts = shards_of(np.array([head.host], np.uint64), part.shards)
-            page_id = f"{value[0]}/{[head.partition, head.offset]}"
-            pending = found.get(b"attempts/" + page_id.encode())
-            supersedes = isinstance(pending, bytes) and pending[-2] == Reason.LONGER
-            if part.number not in (int(hosts[0]), int.from_bytes(key, "big") % part.shards) and not supersedes:
-                continue
-        needed[name] = value
-    return needed
 
 
 def assert_split(one: OneProcess, dice: random.Random, folder: Path, before: int, after: int) -> None:
@@ -156,26 +96,6 @@ def assert_split(one: OneProcess, dice: random.Random, folder: Path, before: int
         state.close()
 
 
-def with_hosts(seed: int) -> tuple[OneProcess, random.Random]:
-    """A log of pages of a scheme that remembers hosts, judged by one process."""
-    dice, pages, limits = any_world(seed)
-    settings, _ = any_limits(dice)
-    settings = settings.model_copy(update={"bucket_cap": limits.cap, "candidate_limit": limits.candidates})
-    pages = [(page._replace(time_ms=1000 * max(0, number - dice.choice([0, 0, 9]))), number) for page, number in pages]
-    schemes: list[Scheme] = [
-        SCHEME,
-        SCHEME,
-        SCHEME.with_policy(keep_variants=True, drop_parts=False),
-        HostScope(SCHEME),
-    ]
-    one = OneProcess(dice.choice(schemes), settings, limits.policy.longer_by)
-    for record in Log(dice, pages).records:
-        one.sign(signatures_of(record.pages), record.committed)
-        if dice.random() < 0.1:
-            one.forget(dice)
-    return one, dice
-
-
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="their states are made one state"
 )
@@ -205,14 +125,6 @@ def test_states_of_shards_that_remember_no_hosts_make_the_state_of_one_process(n
 def test_states_that_remember_no_hosts_are_split_into_those_of_other_shards(name: str, tmp_path: Path) -> None:
     one, dice = without_hosts(name)
     assert_split(one, dice, tmp_path, 3, dice.choice([2, 4, 5]))
-
-
-def without_hosts(name: str) -> tuple[OneProcess, random.Random]:
-    """A log of pages of a scheme that remembers no hosts, judged by one process."""
-    scheme, dice = scheme_of(settings_named(name)), random.Random(name)
-    one = OneProcess(scheme, *any_limits(dice))
-    signed_log(dice, one, scheme.sign(crawled(dice)))
-    return one, dice
 
 
 @pytest.mark.parametrize("seed", range(8300, 8303))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spotsieve.state.portable.resharding import Redistribution
+from spotsieve.state.snapshot import checkpoints
 from spotsieve.stream.sharding import resolver_steps, shard_steps, steps
 from spotsieve.stream.sharding.resolver_work import RoundPlanner
 from spotsieve.stream.sharding.shard_steps import ShardSteps
@@ -100,6 +101,11 @@ def lose_the_memories_of_hosts_in_a_split(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Redistribution, "_write_hosts", lambda _: None)
 
 
+def take_snapshots_wherever_a_shard_is(patch: pytest.MonkeyPatch) -> None:
+    """A shard takes a requested snapshot also behind the outcome, after which others took it."""
+    patch.setattr(checkpoints, "is_due", lambda wanted, _, now: wanted <= now)
+
+
 PLANTED: tuple[Plant, ...] = (
     ignore_fencing,
     count_stale_reports,
@@ -113,6 +119,7 @@ PLANTED: tuple[Plant, ...] = (
     ignore_the_checksums_of_records,
     lose_the_open_outcome,
     lose_the_memories_of_hosts_in_a_split,
+    take_snapshots_wherever_a_shard_is,
 )
 
 
@@ -133,6 +140,13 @@ def test_a_planted_fault_is_found_within_a_minute(plant: Plant, monkeypatch: pyt
     plant(monkeypatch)
     _, found = search(0, MOST_SECONDS)
     assert found is not None, plant.__doc__
+
+
+def test_snapshots_of_one_place_are_taken_while_rounds_go_on() -> None:
+    runs = [Simulation(seed) for seed in range(40, 48)]
+    for one in runs:
+        one.run()
+    assert sum(one.taken_in_flow for one in runs) >= 4
 
 
 def test_a_seed_replays_a_run() -> None:

@@ -20,6 +20,7 @@ from typing import BinaryIO
 import orjson
 
 from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.log.local import LocalLog, read_records
 from spotsieve.stream.base.errors import InputError, StateError
 from spotsieve.stream.base.progress import OnProgress
@@ -31,6 +32,7 @@ from spotsieve.stream.files.inputs import Input, RandomAccess, open_input
 from spotsieve.stream.files.verdict_lines import split_objects
 from spotsieve.stream.insight.clusters.grouping import Member, Statement, state_verdicts, statement_of
 from spotsieve.stream.judge import entry_of
+from spotsieve.stream.local.engines import check_identity_of_log
 
 OnRead = Callable[[int, int], None]
 """on_read(lines, bytes_read), called every _LINES_PER_STEP lines; bytes as on disk."""
@@ -123,15 +125,21 @@ def check_has_log(directory: Path) -> None:
         )
 
 
-def judge_log(directory: Path, settings: Settings, on_progress: OnProgress) -> Iterator[Statement]:
+def judge_log(
+    directory: Path, settings: Settings, stored: LogIdentity | None, on_progress: OnProgress
+) -> Iterator[Statement]:
     """Judge the pages of a state's log again, and yield their verdicts in log order. The log may grow meanwhile.
 
-    settings: must have the state's verdict settings. Raises StateError, CorruptRecord.
+    settings: must have the state's verdict settings  stored: the identity of the log in the state
+    Raises StateError, CorruptRecord.
     """
+    records = ((offset, record) for offset, record, _, _ in read_records(directory / LOG_FILE))
+    log = check_identity_of_log(records, directory, stored)
     with tempfile.TemporaryDirectory(prefix="spotsieve-clusters-") as scratch:
         index = settings.index.model_copy(update={"directory": Path(scratch)})
         engine = open_engine(settings.model_copy(update={"index": index}), LocalLog.name)
         try:
+            engine.adopt(log)
             compile_kernels(engine.scheme)
             for offset, record, done, of in read_records(directory / LOG_FILE):
                 applied = engine.apply(record, offset)

@@ -84,9 +84,9 @@ async def _check_history(settings: Settings, shards: int) -> None:
             f"topic {topic!r}",
             f"begins at offset {begin}, so new shards cannot fill themselves{where}; the number of shards stays",
             None,
-            "keep both topics as they are: the present shards need them. Stop the workers, wait until no round is open "
-            "(spotsieve shards status), take snapshots of all shards (spotsieve state snapshot), set cluster.snapshots "
-            "for all roles, and repeat the command",
+            "keep both topics as they are: the present shards need them. Take snapshots of all shards after one "
+            "outcome (spotsieve state snapshot --after-outcome), set cluster.snapshots for all roles, and repeat the "
+            "command",
         )
     position, heard = place_of_snapshots(snapshots, await log_of_rounds(settings))
     if not cut:

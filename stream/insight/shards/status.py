@@ -157,7 +157,8 @@ class ServiceStatus(NamedTuple):
     """The status of a service.
 
     requested: number of shards after the open resize, 0 without one
-    record: log offset up to which outcomes are published  outcome_seconds: since the last outcome
+    record: log offset up to which outcomes are published
+    outcome, outcome_seconds: offset of the last outcome in `verdicts`, and time since it
     waits_for: the processes that the open round or the next one waits for, in words; "" without a round
     """
 
@@ -165,6 +166,7 @@ class ServiceStatus(NamedTuple):
     requested: int
     log_end: int
     record: int
+    outcome: int | None
     outcome_seconds: float | None
     round: RoundStatus | None
     answering: Sequence[ShardStatus]
@@ -187,6 +189,7 @@ class ServiceStatus(NamedTuple):
             "outcomes": {
                 "record": self.record,
                 "records_behind": self.records_behind,
+                "offset": self.outcome,
                 "seconds_ago": self.outcome_seconds,
             },
             "round": round_
@@ -236,6 +239,7 @@ def status_of(ends: TopicEnds, now_ms: int) -> ServiceStatus:
         cluster_size.asked,
         ends.log_end,
         record,
+        outcomes[-1].message.offset if outcomes else None,
         _age(outcomes[-1], now_ms) if outcomes else None,
         round_,
         answering,
@@ -333,7 +337,7 @@ def _round(status: ServiceStatus) -> str:
 
 
 def _outcomes(status: ServiceStatus) -> str:
-    last = "" if status.outcome_seconds is None else f"; the last {status.outcome_seconds:.1f} s ago"
+    last = "" if status.outcome_seconds is None else f"; outcome {status.outcome}, {status.outcome_seconds:.1f} s ago"
     behind = f"{status.records_behind:,} records behind its end" if status.records_behind else "its end"
     if status.record > status.log_end:
         behind = f"but the log ends at {status.log_end}: it was recreated"

@@ -7,55 +7,20 @@ does not fit is left out. A workaround that does not fit would lose or repeat pa
 No row changes a module or a class of aiokafka: other clients of the same process behave as shipped.
 """
 
-import importlib
-import inspect
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
-from types import CodeType, FunctionType, MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
 from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.startup import Expectation
 
 AS_SHIPPED = "AIOKAFKA_AS_SHIPPED"
 """If this environment variable is set, all performance patches are left out: the tests run with and without them."""
 TESTED = ">=0.14,<0.15"
 """The releases of aiokafka on which all tests run; pyproject.toml names the same."""
-
-
-class Expectation(NamedTuple):
-    """A name of aiokafka as a patch expects it.
-
-    name: module:path  signature: of a function that the patch calls or overrides, without annotations
-    uses: names in the code of the function that the patch replaces or relies on
-    lacks: names that the code must not use
-    """
-
-    name: str
-    signature: str = ""
-    uses: Collection[str] = ()
-    lacks: Collection[str] = ()
-
-    def fault(self) -> str | None:
-        """The first difference between the installed aiokafka and this expectation; None if there is none."""
-        module, _, path = self.name.partition(":")
-        try:
-            found: Any = importlib.import_module(module)
-            for part in path.split(".") if path else ():
-                found = getattr(found, part)
-        except (ImportError, AttributeError):
-            return f"{self.name} does not exist"
-        if self.signature and (signature := _signature(found)) != self.signature:
-            return f"{self.name} has the signature {signature} and not {self.signature}"
-        names = set(_names(inspect.unwrap(found).__code__)) if self.uses or self.lacks else set[str]()
-        for name in self.uses:
-            if name not in names:
-                return f"{self.name} does not use {name}"
-        for name in self.lacks:
-            if name in names:
-                return f"{self.name} uses {name}"
-        return None
 
 
 class Patch(NamedTuple):
@@ -357,17 +322,3 @@ def rebound(function: Callable[..., Any], **replaced: object) -> Any:
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__qualname__ = function.__qualname__
     return copy
-
-
-def _signature(function: Callable[..., Any]) -> str:
-    signature = inspect.signature(function)
-    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
-    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """The names of globals, attributes and methods in a function, and in the functions inside it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)

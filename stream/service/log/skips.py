@@ -6,17 +6,19 @@ after the damaged one. So all readers reach the same state, whenever they read.
 """
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from aiokafka import TopicPartition
 
-from spotsieve.state.format.meta import LogIdentity
-from spotsieve.state.identity import OtherLogError, check_first_record, check_settings_digest
+from spotsieve.state.format.meta import LogIdentity, StateProgress
+from spotsieve.state.identity import OtherLogError, check_first_record, check_log_identity, check_settings_digest
 from spotsieve.state.log.record import LogRecord, decode, encode_skip, first_of_ours
 from spotsieve.stream.base.errors import DamagedRecord, SettingError, SettingsMismatch, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.ranges import RangeReader
-from spotsieve.stream.service.log.writer import append_records
+from spotsieve.stream.kafka.topics import check_topics
+from spotsieve.stream.service.log.writer import append_records, check_log_topic
 from spotsieve.stream.sharding.records.frame import OWN_TOPICS
 
 _STEP = "reading the log"
@@ -92,6 +94,20 @@ async def first_identity(settings: Settings) -> LogIdentity | None:
     """The log that its first record names; None without a first record. Raises BrokerError, BrokerTrouble."""
     first = await first_record(settings)
     return None if first is None else first[1].log
+
+
+async def check_log_of_state(
+    settings: Settings, directory: Path, stored: LogIdentity | None, progress: StateProgress
+) -> None:
+    """Check that the log topic is the log of a state, and continues it, before another program writes to the log.
+
+    stored: the identity in the state  Raises SettingError, StateError, BrokerError, BrokerTrouble.
+    """
+    await check_topics(settings)
+    found = await first_identity(settings)
+    if found is not None:
+        check_log_identity(directory, stored, found, settings.topics.log)
+    await check_log_topic(settings, progress.position, progress.last_record, progress.pages_applied)
 
 
 async def log_identity(settings: Settings, place: str) -> LogIdentity | None:

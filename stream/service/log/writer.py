@@ -16,7 +16,6 @@ from spotsieve.stream.base.errors import BrokerError, DamagedRecord, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import log_consumer, log_producer, stop_client
 from spotsieve.stream.kafka.errors import explain_error, final_error, stops
-from spotsieve.stream.kafka.topics import check_topics
 from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.service.log.follower import RESTART
@@ -116,9 +115,8 @@ class RecordWriter:
 async def check_log_topic(settings: Settings, position: int, last_record: int, pages_applied: int) -> None:
     """Check that the log topic continues a state of this position.
 
-    Raises SettingError, StateError, BrokerError.
+    Raises StateError, BrokerError.
     """
-    await check_topics(settings)
     partition = TopicPartition(settings.topics.log, 0)
     consumer: AIOKafkaConsumer = log_consumer(settings)
     try:

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections import deque
 from contextlib import suppress
 
-from spotsieve.state.format.meta import LogIdentity
+from spotsieve.state.format.meta import LogIdentity, rules_of_settings
 from spotsieve.state.identity import check_log_identity, check_log_range, check_settings_digest, closed_log_error
-from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode
+from spotsieve.state.log.record import NO_PAGES, LogRecord, check_sketches, checksum_of, decode
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -30,7 +30,9 @@ class LogRecords:
 
     def __init__(self, settings: Settings, metrics: Metrics, waits: Waits) -> None:
         self._settings = settings
-        self._digest = settings_digest(verdict_settings_text(settings))
+        text = verdict_settings_text(settings)
+        self._digest, shape = settings_digest(text), rules_of_settings(text).shape
+        self._sketch_words = None if shape is None else shape.words
         self._metrics = metrics
         self._next = 0
         self._follower = LogFollower(settings, metrics, waits, lambda: self._next)
@@ -185,6 +187,7 @@ class LogRecords:
             record = await asyncio.to_thread(decode, value, log_name, offset)
             if not record.foreign and record.configuration is None:
                 check_settings_digest(record.settings_digest, self._digest, log_name, offset)
+                check_sketches(record, self._sketch_words, log_name, offset)
         except (DamagedRecord, SettingsMismatch) as error:
             if offset not in self._skipped:
                 self._skipped |= await read_skipped_offsets(self._settings, offset + 1)

@@ -40,14 +40,17 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from spotsieve.state.format.meta import NO_LOG, LogIdentity
+from spotsieve.state.format.meta import MAX_ENTRIES, MAX_OFFSET, NO_LOG, LogIdentity
 from spotsieve.state.identity import OtherLogError
+from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.base.settings.runtime import MOST_ROUND_PAGES
+from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.sharding.rounds import LogPlace, Round
 from spotsieve.stream.sharding.shares import MOST_SHARDS, Share
 
 _COUNT = struct.Struct("<I")
+Word = TypeVar("Word", np.int64, np.uint64)
 
 
 class ColumnWriter:
@@ -155,6 +158,25 @@ class ColumnReader:
             raise ValueError
         return found.astype(np.int64)
 
+    def earlier(self, rows: int, end: int) -> NDArray[np.int64]:
+        """Numbers below `end`, which are stored as their distance from it: int64[rows]."""
+        ages = self.numbers(rows, end)
+        if not ages.all():
+            raise ValueError
+        return end - ages
+
+    def optional_earlier(self, rows: int, end: int) -> NDArray[np.int64]:
+        """Numbers below `end`, as earlier() reads them, or NOBODY, which is stored as 0: int64[rows]."""
+        ages = self.numbers(rows, end)
+        return np.where(ages == 0, NOBODY, end - ages)
+
+    def reasons(self, rows: int) -> NDArray[np.uint8]:
+        """Reasons of verdicts: uint8[rows]."""
+        found = self.numbers(rows, max(Reason)).astype(np.uint8)
+        if not np.isin(found, tuple(Reason)).all():
+            raise ValueError
+        return found
+
     def words(self, rows: int) -> NDArray[np.uint64]:
         """Words: uint64[rows]."""
         return np.frombuffer(self._take(8 * rows), "<u8").astype(np.uint64)
@@ -167,8 +189,11 @@ class ColumnReader:
         return np.unpackbits(packed, count=rows).astype(np.bool_)
 
     def reals(self, rows: int) -> NDArray[np.float64]:
-        """Reals: float64[rows]."""
-        return np.frombuffer(self._take(8 * rows), "<f8").astype(np.float64)
+        """Finite reals, or NaN: float64[rows]."""
+        found = np.frombuffer(self._take(8 * rows), "<f8").astype(np.float64)
+        if np.isinf(found).any():
+            raise ValueError
+        return found
 
     def texts(self, rows: int) -> "PackedTexts":
         """Texts, one for each row. All are checked here; each is decoded on access."""
@@ -192,6 +217,13 @@ class ColumnReader:
             raise ValueError
         self._at += size
         return part
+
+
+def ascending(numbers: NDArray[Word]) -> NDArray[Word]:
+    """The numbers, if each is greater than the one before. Raises ValueError otherwise."""
+    if (numbers[1:] <= numbers[:-1]).any():
+        raise ValueError
+    return numbers
 
 
 MAGIC = b"\xf5spr"
@@ -314,6 +346,9 @@ def decode_round_record(
     range_ = RoundRange(LogPlace(*fields[:2]), LogPlace(*fields[2:4]), *fields[4:])
     if range_.start > range_.end or range_.floor > range_.first_number:
         raise DamagedRecord(topic, offset, "must have a range that does not end before it starts", _NEXT_STEP)
+    if range_.end.record > MAX_OFFSET or range_.first_number > MAX_ENTRIES:
+        rule = f"must have log offsets of at most {MAX_OFFSET} and entry numbers of at most {MAX_ENTRIES}"
+        raise DamagedRecord(topic, offset, rule, _NEXT_STEP)
     body = record[_HEAD.size + _RANGE.size : -_CHECKSUM_BYTES]
     return RoundRecord(kind, digest, Share(shard, of), range_, body, found)
 

@@ -44,12 +44,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spotsieve.state.horizon import StepMark
+from spotsieve.state.horizon import NO_TIME, STEPS, Clock, StepMark
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.signature import Entry
-from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.base.verdict import KeyKind, Kind, Verdicts
 from spotsieve.stream.sharding.candidates import Speculation
-from spotsieve.stream.sharding.records.frame import ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.records.frame import ColumnReader, ColumnWriter, RoundRange, ascending
 from spotsieve.stream.sharding.records.shard import (
     NamedEntries,
     PackedEntries,
@@ -64,6 +64,8 @@ from spotsieve.stream.sharding.shares import MOST_SHARDS, FillProgress, Resize, 
 
 _FILED_BIT, _CUT_BIT, _NEW_BIT = 2, 3, 4
 _MOST_FLAGS = 2**5 - 1
+_MOST_ROWS = 2**32 - 1
+"""Greatest number of pages of a log record, which stores it in 4 bytes."""
 
 
 def write_outcome(resolved: RoundOutcome) -> bytes:
@@ -99,13 +101,12 @@ def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
     if (kind > max(Kind)).any():
         raise ValueError
     indexed, copies = flags >> _FILED_BIT & 1 != 0, kind == Kind.DUPLICATE
-    reason, postings = columns.numbers(pages, max(Reason)).astype(np.uint8), columns.numbers(pages)
+    reason, postings = columns.reasons(pages), columns.numbers(pages)
     found_by, score = np.zeros(pages, np.uint8), np.full(pages, np.nan)
-    found_by[copies] = columns.numbers(int(copies.sum()), 255)
+    found_by[copies] = columns.numbers(int(copies.sum()), sum(KeyKind))
     score[copies] = columns.reals(int(copies.sum()))
     next_number = first_number + int(indexed.sum())
-    ages = columns.numbers(pages, next_number), columns.numbers(pages, next_number)
-    original, replaced = (np.where(age == 0, NOBODY, next_number - age) for age in ages)
+    original, replaced = (columns.optional_earlier(pages, next_number) for _ in range(2))
     template = read_flags(columns)
     if not remembers and len(template):
         raise ValueError
@@ -151,6 +152,11 @@ class RoundAnnouncement(NamedTuple):
     answers: tuple[int, ...]
     records: tuple[AnnouncedRecord, ...]
 
+    @property
+    def pages(self) -> int:
+        """Number of pages of the round."""
+        return sum(one.pages for one in self.records)
+
 
 def write_announcement(named: RoundAnnouncement) -> bytes:
     """Encode the body of kind 4."""
@@ -169,20 +175,26 @@ def write_announcement(named: RoundAnnouncement) -> bytes:
     return columns.body()
 
 
-def read_announcement(columns: ColumnReader, first_record: int) -> RoundAnnouncement:
-    """Decode the body of kind 4. first_record: offset of the record in which the round begins. Raises ValueError."""
+def read_announcement(columns: ColumnReader, range_: RoundRange) -> RoundAnnouncement:
+    """Decode the body of kind 4. range_: of the round. Raises ValueError."""
     last_record = int(columns.words(1)[0])
-    marks = columns.count_of_words()
-    steps, numbers = columns.words(marks).view(np.int64), columns.numbers(marks)
+    marks = columns.count(STEPS + 1)
+    steps, numbers = columns.words(marks).view(np.int64), columns.numbers(marks, range_.first_number)
+    clock = Clock(range_.watermark_ms, tuple(map(StepMark, ascending(steps).tolist(), ascending(numbers).tolist())))
+    if bool(marks) != (range_.watermark_ms != NO_TIME) or clock.floor != range_.floor:
+        raise ValueError
+    if marks and clock.marks[-1].step - clock.marks[0].step > STEPS:
+        raise ValueError
     answers = columns.numbers(columns.count(MOST_SHARDS))
     records = columns.pages()
-    offsets, pages = columns.numbers(records) + first_record, columns.numbers(records)
+    first, end = range_.start.record, range_.end.record_end
+    offsets, pages = first + columns.numbers(records, max(end - first - 1, 0)), columns.numbers(records, _MOST_ROWS)
     checksums = columns.words(records)
-    if (np.diff(steps) <= 0).any() or (np.diff(numbers) <= 0).any() or (np.diff(offsets) <= 0).any():
+    if records and (ascending(offsets)[0] != first or not first < end):
         raise ValueError
     return RoundAnnouncement(
         last_record,
-        tuple(map(StepMark, steps.tolist(), numbers.tolist())),
+        clock.marks,
         tuple(answers.tolist()),
         tuple(map(AnnouncedRecord, offsets.tolist(), pages.tolist(), checksums.tolist())),
     )

@@ -45,16 +45,17 @@ Entries, a part of several bodies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.format.meta import MAX_ENTRIES
 from spotsieve.state.index import NOBODY, PendingVerdict
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES, EVERY_HASH
 from spotsieve.stream.base.signature import Entry, OwnText
-from spotsieve.stream.base.verdict import Reason
+from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
 from spotsieve.stream.judge.rules import OriginalSearch, empty_search
 from spotsieve.stream.sharding.candidates import (
@@ -67,7 +68,7 @@ from spotsieve.stream.sharding.candidates import (
 )
 from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.hosts import HostResolutions
-from spotsieve.stream.sharding.records.frame import ColumnReader, ColumnWriter
+from spotsieve.stream.sharding.records.frame import ColumnReader, ColumnWriter, ascending
 from spotsieve.stream.sharding.responses import Entries
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
 
@@ -97,7 +98,7 @@ class PackedEntries(Entries):
     def __init__(self, columns: ColumnReader, next_number: int) -> None:
         """Read the columns. Raises ValueError."""
         count = columns.count_of_words()
-        self.numbers = ascending(next_number - columns.numbers(count, next_number))
+        self.numbers = ascending(columns.earlier(count, next_number))
         self._sources = columns.texts(columns.count(count))
         if count and not len(self._sources):
             raise ValueError
@@ -160,19 +161,16 @@ class NamedEntries(Sequence[Entry | None]):
         return None if number == NOBODY else self._entries[number]
 
 
-def ascending(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers, if each is greater than the one before. Raises ValueError otherwise."""
-    if (numbers[1:] <= numbers[:-1]).any():
-        raise ValueError
-    return numbers
-
-
 def _column(values: list[int]) -> NDArray[np.int64]:
     return np.array(values, np.int64)
 
 
 _KIND_BITS = 6
 _MOST_KINDS = 2**_KIND_BITS - 1
+_MOST_FOUND_BY = sum(KeyKind)
+_MOST_POSTINGS = 2**48
+"""Greatest number of postings in the buckets of a page, so that the sum over all shards is a number."""
+_MOST_FEATURES = 2**32 - 1
 
 
 def write_candidates(shard_candidates: ShardCandidates, first_number: int) -> bytes:
@@ -206,11 +204,12 @@ def write_candidates(shard_candidates: ShardCandidates, first_number: int) -> by
 def read_candidates(columns: ColumnReader, first_number: int) -> ShardCandidates:
     """Decode the body of kind 1. Raises ValueError."""
     pages = columns.pages()
-    postings = columns.numbers(pages)
+    postings = columns.numbers(pages, _MOST_POSTINGS)
     sizes = columns.numbers(pages, 8 * columns.left)
     bounds = checked_bounds(sizes, 8 * columns.left)
     pairs = int(bounds[-1])
-    number = first_number - columns.numbers(pairs, first_number)
+    number = columns.earlier(pairs, first_number)
+    _check_rows(number, bounds, strictly=True)
     word, decisive = columns.numbers(pairs, 255).astype(np.uint8), columns.bits(pairs)
     said = word >> np.uint8(_KIND_BITS)
     proof, distance = np.zeros(pairs, np.uint8), np.full(pairs, 255, np.uint8)
@@ -218,14 +217,18 @@ def read_candidates(columns: ColumnReader, first_number: int) -> ShardCandidates
     distance[decisive] = columns.numbers(int(decisive.sum()), 255)
     score = np.full(pairs, np.nan)
     score[said == ACCEPTED] = columns.reals(int((said == ACCEPTED).sum()))
-    length = columns.numbers(pairs)
+    length = columns.numbers(pairs, _MOST_FEATURES)
     buckets = columns.count_of_words()
-    keys, size = columns.words(buckets), columns.numbers(buckets)
+    keys, size = ascending(columns.words(buckets)), columns.numbers(buckets, MAX_ENTRIES)
     entries = PackedEntries(columns, first_number)
+    if not np.isin(number[said == ACCEPTED], entries.numbers).all():
+        raise ValueError
     some = columns.count(pages)
     rows = ascending(columns.numbers(some, max(pages - 1, 0)))
-    original, scores = columns.numbers(some) - 1, columns.reals(some)
-    reason, found_by = columns.numbers(some, max(Reason)), columns.numbers(some, 255)
+    original, scores = columns.numbers(some, first_number) - 1, columns.reals(some)
+    if not np.isnan(scores[original == NOBODY]).all():
+        raise ValueError
+    reason, found_by = columns.reasons(some), columns.numbers(some, _MOST_FOUND_BY)
     pending_verdicts = zip(original.tolist(), scores.tolist(), reason.tolist(), found_by.tolist(), strict=True)
     return ShardCandidates(
         postings,
@@ -282,9 +285,11 @@ def read_resolutions(columns: ColumnReader, first_number: int) -> tuple[HostReso
     pages = len(speculation.indexed)
     rows = np.flatnonzero(columns.bits(pages))
     flags = columns.numbers(len(rows), _FILED | _NEW | _CUT)
-    postings = columns.numbers(len(rows))
+    postings = columns.numbers(len(rows), _MOST_POSTINGS)
     indexed = _read_found(columns, len(rows), first_number)
     within = _read_found(columns, len(rows), pages)
+    if (np.maximum(within.number, within.replaced) >= rows).any():
+        raise ValueError
     within.cut[:] = flags & _CUT != 0
     template = read_flags(columns)
     entries = PackedEntries(columns, first_number)
@@ -345,12 +350,12 @@ def _write_found(columns: ColumnWriter, found: OriginalSearch, end: int) -> None
 def _read_found(columns: ColumnReader, rows: int, end: int) -> OriginalSearch:
     found = empty_search(rows)
     for number in (found.number, found.replaced):
-        age = columns.numbers(rows, end)
-        number[:] = np.where(age == 0, NOBODY, end - age)
+        number[:] = columns.optional_earlier(rows, end)
     some = found.number != NOBODY
-    for name in _OF_PAIR:
-        most = max(Reason) if name == "reason" else 255
-        getattr(found, name)[some] = columns.numbers(int(some.sum()), most)
+    count = int(some.sum())
+    for name, most in (("proof", _MOST_FOUND_BY), ("distance", 255), ("found_by", _MOST_FOUND_BY)):
+        getattr(found, name)[some] = columns.numbers(count, most)
+    found.reason[some] = columns.reasons(count)
     scored = some & (found.proof == 0)
     found.score[scored] = columns.reals(int(scored.sum()))
     return found
@@ -387,7 +392,10 @@ def read_confirmations(columns: ColumnReader, first_number: int) -> ShardConfirm
     pairs = columns.count(_OF_BYTES * columns.left)
     said = columns.bits(pairs) + 2 * columns.bits(pairs).astype(np.uint8)
     entries = PackedEntries(columns, first_number)
-    return ShardConfirmations(said, entries.numbers, entries, _read_texts(columns, len(entries)), copies, flags)
+    texts = _read_texts(columns, len(entries))
+    if texts is None and len(entries):
+        raise ValueError
+    return ShardConfirmations(said, entries.numbers, entries, texts, copies, flags)
 
 
 def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:
@@ -423,13 +431,13 @@ def _read_texts(columns: ColumnReader, entries: int) -> SentTexts | None:
         *(columns.numbers(int(words[-1]), 2**16 - 1).astype(np.uint16), words),
     )
     for column, bounds in ((own.sample, samples), (own.blocks, blocks), (own.titles, words)):
-        _check_ascending(column, bounds)
+        _check_rows(column, bounds)
     return SentTexts(host, length, own)
 
 
-def _check_ascending(column: NDArray[np.uint16] | NDArray[np.uint64], bounds: NDArray[np.int64]) -> None:
-    """Raise ValueError if the values of a row do not ascend. Equal ones may follow each other."""
-    falls = column[1:] < column[:-1]
+def _check_rows(column: NDArray[Any], bounds: NDArray[np.int64], strictly: bool = False) -> None:
+    """Raise ValueError if the values of a row do not ascend. strictly: equal ones must not follow each other either"""
+    falls = column[1:] <= column[:-1] if strictly else column[1:] < column[:-1]
     starts = bounds[(bounds > 0) & (bounds < len(column))]
     falls[starts - 1] = False
     if falls.any():

@@ -11,8 +11,9 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from spotsieve.stream.base.errors import EXIT_SETTING
+from spotsieve.stream.base.startup import Expectation
 from spotsieve.stream.kafka.driver.clients import PlainBatch
-from spotsieve.stream.kafka.driver.patches import AS_SHIPPED, PERFORMANCE, TESTED, WORKAROUNDS, Expectation, left_out
+from spotsieve.stream.kafka.driver.patches import AS_SHIPPED, PERFORMANCE, TESTED, WORKAROUNDS, left_out
 from tests.conftest import REPOSITORY
 
 PATCHES = (*PERFORMANCE, *WORKAROUNDS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from spotsieve.state.horizon import NO_TIME
 from spotsieve.stream.insight.shards.reading import ServiceMembers, TimedMessage, TopicEnds
 from spotsieve.stream.insight.shards.status import ServiceStatus, status_lines, status_of
 from spotsieve.stream.sharding.messages import RoundMessage, combined_checksum
@@ -28,14 +29,14 @@ from spotsieve.stream.sharding.shares import ClusterSize, FillProgress, Resize, 
 from tests.conftest import REPOSITORY
 from tests.fixtures.states.round_records import CONFIRMS
 
-FIRST = RoundRange(LogPlace(0, 0), LogPlace(10, 0), 0, 0, 0)
-SECOND = RoundRange(LogPlace(10, 0), LogPlace(12, 7), 500, 0, 0)
+FIRST = RoundRange(LogPlace(0, 0), LogPlace(10, 0), 0, 0, NO_TIME)
+SECOND = RoundRange(LogPlace(10, 0), LogPlace(12, 7), 500, 0, NO_TIME)
 TWO, NOW = Share(0, 2), 100_000
 MEMBERS = ServiceMembers(2, 2, 431)
 
 
-def said(kind: int, share: Share, range_: RoundRange, time_ms: int, body: bytes = b"") -> TimedMessage:
-    return TimedMessage(RoundMessage(RoundRecord(kind, bytes(16), share, range_, body), "topic", 0, 0), time_ms)
+def said(kind: int, share: Share, range_: RoundRange, time_ms: int, body: bytes = b"", offset: int = 0) -> TimedMessage:
+    return TimedMessage(RoundMessage(RoundRecord(kind, bytes(16), share, range_, body), "topic", offset, 0), time_ms)
 
 
 def named(range_: RoundRange, time_ms: int, share: Share = TWO) -> TimedMessage:
@@ -50,7 +51,7 @@ def named(range_: RoundRange, time_ms: int, share: Share = TWO) -> TimedMessage:
     return said(KIND_RANGE, share, range_, time_ms, body)
 
 
-VERDICTS = [named(FIRST, 1_000), said(KIND_OUTCOME, TWO, FIRST, 1_300), named(SECOND, 90_000)]
+VERDICTS = [named(FIRST, 1_000), said(KIND_OUTCOME, TWO, FIRST, 1_300, offset=52_100), named(SECOND, 90_000)]
 
 
 def status(
@@ -74,7 +75,7 @@ def test_the_status_names_the_shard_without_a_response() -> None:
     shown = [
         "shards     2",
         "round      records 10:0 to 12:7 of the log, 307 pages, open for 10.0 s; 500 entries before it",
-        "outcomes   up to record 10 of the log, 10 records behind its end; the last 98.7 s ago",
+        "outcomes   up to record 10 of the log, 10 records behind its end; outcome 52100, 98.7 s ago",
         "shard 0    up to date: responded up to record 12, in 15 ms",
         "shard 1    1 round behind: responded up to record 10, in 200 ms",
         "workers    2 running, 431 uncommitted input messages",
@@ -134,7 +135,7 @@ def test_the_status_names_a_missing_resolver_and_a_recreated_log() -> None:
     ):
         assert status_of(TopicEnds(log_end, verdicts, {}, alone, True), NOW).waits_for == waits_for
     assert status_lines(status({}, over, log_end=2))[2] == (
-        "outcomes   up to record 12 of the log, but the log ends at 2: it was recreated; the last 9.0 s ago"
+        "outcomes   up to record 12 of the log, but the log ends at 2: it was recreated; outcome 0, 9.0 s ago"
     )
 
 

@@ -195,7 +195,7 @@ def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(w
     def walks(shard: int, speculation: Any) -> Any:
         found = SimpleNamespace(rows=np.empty(0, np.int64))
         told = RoundRecord(KIND_RESOLUTIONS, DIGEST, Share(shard, 2), opened.range, b"")
-        return cast("Any", SimpleNamespace(told=told, walks=(found, speculation)))
+        return cast("Any", SimpleNamespace(told=told, resolutions_of=lambda _: (found, speculation)))
 
     met = [heard(KIND_CANDIDATES, shard, opened.range, 7 + shard) for shard in range(2)]
     for one in met:

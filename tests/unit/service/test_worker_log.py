@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from spotsieve.state.horizon import NO_TIME
 from spotsieve.state.identity import OtherLogError
 from spotsieve.state.log.record import checksum_of
 from spotsieve.stream.base.errors import BrokerTrouble
@@ -48,7 +49,7 @@ class Broker:
 
     async def resolve(self, *records: int) -> None:
         for record in records:
-            range_ = RoundRange(LogPlace(record, 0), LogPlace(record + 1, 0), FIRST, 0, 0)
+            range_ = RoundRange(LogPlace(record, 0), LogPlace(record + 1, 0), FIRST, 0, NO_TIME)
             named = write_announcement(RoundAnnouncement(1, (), (0,), (AnnouncedRecord(record, PAGES, self.checksum),)))
             self.told.put_nowait([_heard(KIND_RANGE, range_, named)])
             self.told.put_nowait([_heard(KIND_OUTCOME, range_, write_outcome(RESOLVED))])

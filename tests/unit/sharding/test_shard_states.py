@@ -439,3 +439,15 @@ def test_snapshots_that_no_shard_can_begin_from_are_refused_with_the_next_step(
         pass
     assert main(["state", "snapshot", "--state", str(tmp_path / "other"), str(snapshots / "shard-1")]) == EXIT_OK
     assert "name the shards of one service" in refused()
+
+
+def test_a_snapshot_that_cannot_be_read_is_an_error_and_not_left_out(tmp_path: Path) -> None:
+    assert snapshots_in(tmp_path / "missing") == []
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    assert snapshots_in(tmp_path) == []
+    (tmp_path / "shard-1").symlink_to("shard-1")
+    with pytest.raises(StateError, match=r"must be a directory that can be read with all its snapshots: .*shard-1"):
+        snapshots_in(tmp_path)
+    with pytest.raises(StateError, match="check the permissions there, or name another directory"):
+        snapshots_in(tmp_path / "file")

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from spotsieve.state.horizon import NO_TIME
 from spotsieve.stream.sharding.messages import RoundMessage
 from spotsieve.stream.sharding.records.frame import KIND_CANDIDATES, KIND_RANGE, RoundRange, RoundRecord
 from spotsieve.stream.sharding.records.resolver import AnnouncedRecord, RoundAnnouncement, write_announcement
@@ -21,7 +22,7 @@ from spotsieve.stream.sharding.shard_steps import (
 from spotsieve.stream.sharding.shares import ClusterSize, Share
 from spotsieve.stream.sharding.steps import Action, Fetch, MatchesSpans, RoleEnd, Steps, VerdictsSpan
 
-RANGE = RoundRange(LogPlace(0, 0), LogPlace(1, 0), 0, 0, 0)
+RANGE = RoundRange(LogPlace(0, 0), LogPlace(1, 0), 0, 0, NO_TIME)
 
 
 class Driver:

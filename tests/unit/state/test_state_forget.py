@@ -206,6 +206,24 @@ def test_a_state_without_its_log_or_with_another_or_a_snapshot_of_it_is_refused(
     refused(state, "must be the record that the state applied there")
 
 
+def test_another_log_is_refused_by_its_id_with_both_names(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its records may be as many as those that the state has applied, or more."""
+    with LocalEngine(tmp_path / "other", Settings(), scheme_of(Settings().scheme)) as engine:
+        other = engine.engine.state.identity.log_identity
+    with open_state(state) as own:
+        own_log = own.identity.log_identity
+    (state / LOG_FILE).unlink()
+    shutil.copy(tmp_path / "other" / LOG_FILE, state / LOG_FILE)
+    for command in (["state", "forget", "--id", "p1"], ["clusters", "--out", str(tmp_path / "clusters.jsonl")]):
+        assert main([*command, "--state", str(state)]) == EXIT_STATE
+        shown = capsys.readouterr().err
+        assert f"must follow the log that it was built from, which is {own_log}" in shown
+        assert f"holds another log, {other}; configure the topic of that log" in shown
+    assert (state / LOG_FILE).read_bytes() == (tmp_path / "other" / LOG_FILE).read_bytes()
+
+
 def test_a_state_that_is_behind_its_log_is_forgotten_in_when_the_log_is_read_on(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

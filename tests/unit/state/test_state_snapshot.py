@@ -329,3 +329,21 @@ def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_p
     with LocalEngine(into, settings, scheme) as restored, LocalEngine(directory, settings, scheme) as original:
         assert restored.engine.state.position > manifest.log_position
         assert first_difference(restored.engine.state, original.engine.state) is None
+
+
+def test_a_snapshot_after_an_outcome_needs_a_running_shard(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = ["state", "snapshot", "--state", str(directory), str(tmp_path / "snapshot"), "--after-outcome"]
+    assert main([*wanted, "7", "--timeout", "0.6"]) == 4
+    shown = capsys.readouterr().err
+    assert "--after-outcome must be reached by the shard of" in shown
+    assert "start the shard if it does not run" in shown
+    with pytest.raises(SystemExit):
+        main([*wanted, "soon"])
+    assert "must be an offset of topics.verdicts (spotsieve shards status), got 'soon'" in capsys.readouterr().err
+    with owner(directory, answers=True):
+        assert main([*wanted, "7"]) == 4
+    assert "it is no shard of a service, and has no outcomes: leave out --after-outcome" in capsys.readouterr().err
+    assert leftovers(directory) == set()
+    assert {path.name for path in tmp_path.iterdir()} == {"state"}

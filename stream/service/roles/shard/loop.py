@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 from spotsieve.state.directory import INDEX_FOLDER, made_beside, make_directory, open_file
 from spotsieve.state.format.meta import LogIdentity, StatePart
 from spotsieve.state.portable.merging import snapshots_in, split_off
-from spotsieve.state.snapshot.checkpoints import Requests
+from spotsieve.state.snapshot.checkpoints import Requests, outcome_of
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, copy_path, read_manifest
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
@@ -287,9 +287,11 @@ class ShardRole(Role):
 
     async def _index(self, action: IndexOutcome) -> None:
         """Index the outcome of a round."""
-        before = self._state.position
+        before, last_outcome = self._state.position, outcome_of(self._state)
         with self._metrics.timed("file"):
             await self._working.do(self._work.file, action.round, action.held, action.outcome)
+        if self._requests.waiting():
+            await self._working.do(self._requests.answer, last_outcome)
         self._log.drop_before(self._state.position)
         self._metrics.log_position.set(self._state.position)
         self._metrics.rounds.inc()

@@ -57,7 +57,8 @@ class ShardWork:
         of_round = [(at, one) for at, one in held if range_.start.record <= at < range_.end.record_end]
         clock = Clock(range_.watermark_ms, named.marks)
         found = round_between(of_round, range_.start, range_.end, range_.first_number, clock)
-        if found is None or found.last_record != named.last_record or not all(has_pages(one) for _, one in of_round):
+        is_named = found is not None and (found.last_record, len(found.signatures)) == (named.last_record, named.pages)
+        if found is None or not is_named or not all(has_pages(one) for _, one in of_round):
             raise StateError(
                 f"log {self._log_name}[{range_.start.record}]",
                 "differs from the log of which the resolver made its rounds",
@@ -115,7 +116,7 @@ class ShardWork:
         held: the reads that answer() returned
         answers: candidates of all shards, in shard order
         """
-        shard_candidates, of = [one.shard_candidates for one in answers], combined_checksum(answers)
+        shard_candidates, of = [one.candidates_of(round_, True) for one in answers], combined_checksum(answers)
         body, broken = isolate(
             lambda rows: self._confirm(exclude_pages(round_, rows), None if rows else held, shard_candidates, of),
             len(round_.signatures),
@@ -146,7 +147,7 @@ class ShardWork:
         answers, confirmed: candidates and confirmations of all shards, in shard order
         speculation: None for the first speculation, which follows from the candidates
         """
-        shard_candidates = confirmed_candidates(answers, confirmed)
+        shard_candidates = confirmed_candidates(round_, answers, confirmed)
         body, broken = isolate(
             lambda rows: self._walk(exclude_pages(round_, rows), None if rows else held, shard_candidates, speculation),
             len(round_.signatures),
@@ -172,7 +173,7 @@ class ShardWork:
 
         held: the reads that answer() returned, or None if the shard did not respond to the round
         """
-        resolved = outcome.outcome()
+        resolved = outcome.outcome_of(round_, self._scheme.bars is not None)
         view = self._view(round_)
         index_update = index_round(round_, resolved, held, self._scheme, view, self._limits, self._share)
         if index_update.places is not None:
