@@ -1,5 +1,6 @@
-"""The list of peers: each reads a file of pages and gives a verdict for every page."""
+"""The list of peers: each reads a file of pages and gives a verdict for every page. And the commands that run them."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -68,6 +69,15 @@ PEERS: Mapping[str, Peer] = {
     ),
 }
 """Each by its name, the cheapest first."""
+
+OURS = "spotsieve"
+
+
+def command_of(name: str, file: Path, out: Path) -> list[str]:
+    """The command that writes the verdicts of a peer, or of our filter, over a file of pages."""
+    if name == OURS:
+        return [sys.executable, "-m", "spotsieve.stream", "filter", str(file), "--verdicts", str(out), "--force"]
+    return [sys.executable, "-m", "bench.peers", name, str(file), str(out)]
 
 
 def _version(package: str) -> str | None:
