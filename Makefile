@@ -1,4 +1,4 @@
-# One word per task; `make help` lists them. Needs Python 3.11 or newer and make: everything else is fetched once,
+# One word per task; `make help` lists them. Needs Python 3.11 to 3.14 and make: everything else is fetched once,
 # checked against uv.lock and stream/demo/localkafka/*.sha256, and kept in .venv and ~/.cache/spotsieve.
 
 SHELL := /bin/sh
