@@ -2,6 +2,7 @@
 
 import statistics
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,7 @@ PEER, LOWER_BOUND = "selectolax + rensa", "exact hash (Polars)"
 def measure_peers(
     rounds: int = 5, pages: int = 2_000, progress: Callable[[str], None] = print
 ) -> dict[str, float | int | str]:
-    """Medians of rounds in which all commands run in turn; CPU without that of the command over one page.
+    """Medians of rounds in which all commands run in turn. The median CPU over one page is taken off, for the start.
 
     pages: the most pages of the labelled set news; generated ones without it
     {filter,peer,bound}_us: of a page  ratio: of the peer to the filter  bound_ratio: of the filter to the lower bound
@@ -28,22 +29,27 @@ def measure_peers(
     """
     if missing := [package for name in (PEER, LOWER_BOUND) for package in PEERS[name].missing]:
         raise InputError(PEER, f"needs {', '.join(missing)}, not installed", None, "run `make bench`")
-    names, rows = {"filter": OURS, "peer": PEER, "bound": LOWER_BOUND}, list[dict[str, float]]()
+    parts = {"filter": OURS, "peer": PEER, "bound": LOWER_BOUND}
+    costs = defaultdict[tuple[str, Path], list[float]](list)
     with tempfile.TemporaryDirectory() as scratch:
         whole, one, out = (Path(scratch) / name for name in ("pages.jsonl", "page.jsonl", "verdicts.jsonl"))
         lines, source = _lines(pages)
         whole.write_bytes(b"".join(lines))
         one.write_bytes(lines[0])
         for _ in range(rounds):
-            row = dict[str, float]()
-            for part, name in names.items():
-                start, cost = (measure(command_of(name, file, out)).cpu_s for file in (one, whole))
-                row[f"{part}_us"] = (cost - start) / (len(lines) - 1) * 1e6
-            row |= {"ratio": row["peer_us"] / row["filter_us"], "bound_ratio": row["filter_us"] / row["bound_us"]}
-            rows.append(row)
-            progress("  " + ", ".join(f"{name} {value:.2f}" for name, value in row.items()))
-    medians = {name: round(statistics.median(row[name] for row in rows), 2) for name in rows[0]}
-    return {**medians, "pages": len(lines), "source": source}
+            for part, name in parts.items():
+                for file in (one, whole):
+                    costs[part, file].append(measure(command_of(name, file, out)).cpu_s)
+                progress(f"  {part}: {costs[part, whole][-1]:.2f} s, start {costs[part, one][-1]:.2f} s")
+    medians = {place: statistics.median(found) for place, found in costs.items()}
+    us = {part: max(medians[part, whole] - medians[part, one], 0.01) / len(lines) * 1e6 for part in parts}
+    return {
+        **{f"{part}_us": round(cost, 1) for part, cost in us.items()},
+        "ratio": round(us["peer"] / us["filter"], 2),
+        "bound_ratio": round(us["filter"] / us["bound"], 2),
+        "pages": len(lines),
+        "source": source,
+    }
 
 
 def _lines(pages: int) -> tuple[list[bytes], str]:
