@@ -9,8 +9,8 @@ from bench.peers.filters import OURS
 from bench.public.report import FilterRow
 
 WIDTH, HEIGHT = 720, 400
-LEFT, RIGHT, TOP, BOTTOM = 64, 24, 44, 56
-LINE = 17
+LEFT, RIGHT, TOP, BOTTOM = 64, 40, 44, 56
+LINE = 16
 """The least distance of two labels."""
 GAP = 12
 """Between a point and its label."""

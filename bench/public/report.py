@@ -147,13 +147,21 @@ def _row(title: str, sets: Mapping[str, SetFigures], one: FilterRow) -> list[str
         f"{title}, {pages:,} pages",
         f"**{one.name}**" if one.name == OURS else one.name,
         f"{'> ' if one.is_bound else ''}{one.pages_per_s:,.0f}",
-        f"{one.times:.2f} x",
+        _times(one, summarize(sets, OURS)),
         f"{one.start_s:.2f}",
         f"{one.peak_mib:.0f}",
         *(three_decimals(value) for value in (one.precision, one.recall, one.f1)),
         f"{one.novel_lost} of {one.novel:,}",
         *("" if count is None else f"{count:,}" for count in (one.lost, one.missed)),
     ]
+
+
+def _times(one: FilterRow, ours: FilterRow) -> str:
+    """The CPU of a page in multiples of ours, as a bound where one of the two is known as a bound alone."""
+    if one.name != OURS and one.is_bound and ours.is_bound:
+        return ""
+    mark = "" if one.is_bound == ours.is_bound else "< " if one.is_bound else "> "
+    return f"{mark}{one.times:.2f} x"
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

@@ -227,6 +227,19 @@ def test_a_row_of_all_sets_has_their_mean_quality_and_their_pages_by_their_cpu()
     assert f"| {ALL}, 300 pages | **{OURS}** | 100 | 1.00 x |" in page
     assert "| other, 200 pages | resiliparse + rensa | 67 | 1.50 x |" in page
     assert "Left out" not in page
+    assert f"| {ALL}, 300 pages | {EXACT} | > 1,500 | < 0.07 x |" in page
+    few = {
+        "few": SetFigures(
+            9,
+            1.0,
+            "today",
+            {**dict.fromkeys((OURS, EXACT), figures(1.0, 0.9)), "resiliparse + rensa": figures(1.2, 0.9)},
+        )
+    }
+    page = as_markdown(few, "a machine", "picture.svg", [], {})
+    assert f"| few, 9 pages | **{OURS}** | > 90 | 1.00 x |" in page
+    assert f"| few, 9 pages | {EXACT} | > 90 |  |" in page
+    assert "| few, 9 pages | resiliparse + rensa | 45 | > 2.00 x |" in page
 
 
 def test_a_label_of_the_picture_covers_no_other_one_and_no_point() -> None:
