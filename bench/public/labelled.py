@@ -15,7 +15,7 @@ from spotsieve.stream.research.evaluation.trial import PAGES_FILE
 from spotsieve.stream.research.scoring.truth import PAIRS_FILE, TRUTH_FILE
 
 SIMILARITY = 1.0
-"""Of a listed pair: the data sets say that two texts are copies, not how similar they are."""
+"""The similarity of a listed pair: the data sets say that two texts are copies, not how similar they are."""
 
 
 def prepare(name: str, data: Path) -> Path:
