@@ -1,4 +1,4 @@
-# One word per task; `make help` lists them. Needs Python 3.11 or newer and make: everything else is fetched once,
+# One word per task; `make help` lists them. Needs Python 3.11 to 3.14 and make: everything else is fetched once,
 # checked against uv.lock and stream/demo/localkafka/*.sha256, and kept in .venv and ~/.cache/spotsieve.
 
 SHELL := /bin/sh
@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -53,11 +53,14 @@ check: $(INSTALLED) ## check style, layout, types, import rules and the subjects
 verdicts: $(INSTALLED) ## compare every scheme's verdicts on the labelled sets with docs/measured/verdicts.json (ARGS="--write" renews it)
 	@$(PY) -m bench.verdicts $(ARGS)
 
-bench: setup ## the speed measurements, as docs/measured/speed.md's table and as docs/measured/bench.json
+bench: setup $(PEERS) ## the speed measurements, as docs/measured/speed.md's table and as docs/measured/bench.json
 	@$(PY) -m bench.speed $(ARGS)
 
 quality: $(PEERS) ## measure every labelled set, ablations, thresholds, robustness and peers; write docs/measured/quality.md
 	@$(PY) -m bench.quality $(ARGS)
+
+public: $(PEERS) ## compare the filter with its peers on NEWS-COPY, CORE and the labelled sets; write docs/measured/public.md
+	@$(PY) -m bench.public $(ARGS)
 
 schemes: $(INSTALLED) ## run every scheme over its thresholds on every labelled set; write the tables of docs/measured/schemes.md
 	@$(PY) -m bench.schemes $(ARGS)
@@ -154,7 +157,7 @@ $(FUZZ): $(INSTALLED)
 	@touch $(FUZZ)
 
 $(PEERS): $(INSTALLED)
-	@echo "spotsieve set-up: installing the peers of make quality into $(VENV)"
+	@echo "spotsieve set-up: installing the peers of make bench, quality and public into $(VENV)"
 	@$(EXPORT) --only-group peers --output-file $(VENV)/peers.txt
 	@$(PY) -m pip install --disable-pip-version-check --no-input --quiet --require-hashes -r $(VENV)/peers.txt
 	@touch $(PEERS)

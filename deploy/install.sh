@@ -9,22 +9,22 @@ fail() {
     exit 1
 }
 
-is_new_enough() {
-    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+is_supported() {
+    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' >/dev/null 2>&1
 }
 
 find_python() {
     for name in ${PYTHON:-python3.13 python3.12 python3.11 python3 python3.14 python}; do
-        if is_new_enough "$name"; then
+        if is_supported "$name"; then
             echo "$name"
             return
         fi
     done
 }
 
-if ! is_new_enough "$venv/bin/python"; then
+if ! is_supported "$venv/bin/python"; then
     python=$(find_python)
-    [ -n "$python" ] || fail "needs Python 3.11 or newer (python3 --version); install it, or say make PYTHON=/path/to/python3"
+    [ -n "$python" ] || fail "needs Python 3.11 to 3.14 (python3 --version); install it, or say make PYTHON=/path/to/python3"
     echo "spotsieve set-up: making $venv with $("$python" --version 2>&1)"
     rm -rf "$venv"
     if ! said=$("$python" -m venv "$venv" 2>&1); then

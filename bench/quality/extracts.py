@@ -1,13 +1,13 @@
 """Measures other programs' extracts of the main content of pages; stores them only in a folder that is named."""
 
 import json
-import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.peers.extractors import EXTRACTORS
 from bench.quality.sets import LabelledSet
 
 
@@ -42,45 +42,6 @@ class Extracts:
 def extract_all(documents: Sequence[tuple[str, bool]], extractor: Callable[[], Callable[[str], str]]) -> Extract:
     """The extractor: (text, is HTML) of a document -> its main content."""
     extract = extractor()
-    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
     before = time.thread_time()
     texts = tuple(extract(text) if markup else text for text, markup in documents)
     return Extract(texts, time.thread_time() - before)
-
-
-def trafilatura() -> Callable[[str], str]:
-    """trafilatura.extract with its defaults, comments left out."""
-    from trafilatura import extract
-
-    def main_content(html: str) -> str:
-        return extract(html, include_comments=False) or ""
-
-    return main_content
-
-
-def resiliparse() -> Callable[[str], str]:
-    """The extract_plain_text of resiliparse, main content only."""
-    from resiliparse.extract.html2text import extract_plain_text
-
-    def main_content(html: str) -> str:
-        return str(extract_plain_text(html, main_content=True))
-
-    return main_content
-
-
-def whole_page() -> Callable[[str], str]:
-    """The extract_plain_text of resiliparse over the whole visible page."""
-    from resiliparse.extract.html2text import extract_plain_text
-
-    def visible_text(html: str) -> str:
-        return str(extract_plain_text(html, main_content=False))
-
-    return visible_text
-
-
-EXTRACTORS: Mapping[str, tuple[str, Callable[[], Callable[[str], str]]]] = {
-    "trafilatura": ("trafilatura", trafilatura),
-    "resiliparse": ("resiliparse", resiliparse),
-    "visible text": ("resiliparse", whole_page),
-}
-"""Each with the package that provides it."""

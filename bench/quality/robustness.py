@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from bench.peers.extractors import trafilatura, whole_page
+from bench.peers.methods import minhash, rensa_sketch
 from bench.quality.edits import MarkedPage, draw_link_lists, inject, link_texts, mark, replace_words, words_of
-from bench.quality.extracts import trafilatura, whole_page
 from bench.quality.ours import ANY_SETTINGS, in_batches
-from bench.quality.peers import minhash, rensa_sketch
 from bench.quality.sets import LabelledSet
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings

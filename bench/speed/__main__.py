@@ -143,6 +143,12 @@ def _serve(quick: bool) -> dict[str, Any]:
     return {**measure_serve(1, 2_000, 3.0, _say)} if quick else {**measure_serve(progress=_say)}
 
 
+def _peers(quick: bool) -> dict[str, Any]:
+    from bench.speed.peers import measure_peers
+
+    return {**measure_peers(1, 200, _say)} if quick else {**measure_peers(progress=_say)}
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -157,6 +163,7 @@ MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "library": _library,
     "backfill": _backfill,
     "serve": _serve,
+    "peers": _peers,
     "index": _index,
     "candidates": _candidates,
 }

@@ -24,6 +24,7 @@ LATENCY_MS = {"exactly_once": (50, 120), "at_least_once": (20, 60)}
 MEMORY_GROWTH = 0.1
 LIBRARY_RATIO = 1.1
 BACKFILL_RATIO = 1.6
+PEER_RATIO = 3.6
 LOOKUPS_PER_S = 2_000
 LOOKUP_P99_MS = 20
 SIGNING_US = 2_000
@@ -68,6 +69,7 @@ def table(figures: dict[str, Any]) -> str:
         *_library_rows(figures.get("library", {})),
         *_backfill_rows(figures.get("backfill", {})),
         *_serve_rows(figures.get("serve", {})),
+        *_peer_rows(figures.get("peers", {})),
     ]
     about = figures.get("machine", {})
     first = f"{about.get('cpu')}, {about.get('cores')} cores, Python {about.get('python')}, Kafka {about.get('kafka')}"
@@ -233,6 +235,22 @@ def _serve_rows(serve: dict[str, Any]) -> Iterator[Row]:
     yield "the same: CPU of the server a look-up", f"{serve['server_cpu_us']:.0f} us", "", ""
     most = f"{serve['most_lookups_per_s']:.0f}/s; p99 {serve['most_p99_ms']:.0f} ms"
     yield f"`spotsieve serve`, {serve['connections']} clients that wait for each answer", most, "", ""
+
+
+def _peer_rows(peers: dict[str, Any]) -> Iterator[Row]:
+    if not peers:
+        return
+    pair = f"{peers['filter_us']:.0f} us; {peers['peer_us']:.0f} us"
+    yield f"`spotsieve filter`; selectolax + rensa, CPU a page ({peers['source']})", pair, "", ""
+    ratio = peers["ratio"]
+    yield (
+        "how many times as fast the filter is",
+        f"{ratio:.1f} x",
+        f">= {PEER_RATIO} x",
+        met(ratio >= PEER_RATIO),
+    )
+    bound = f"{peers['bound_ratio']:.1f} x"
+    yield "CPU of the filter by that of a mere exact hash in Polars", bound, "", ""
 
 
 def _kafka_version() -> str:

@@ -13,6 +13,7 @@ from bench.speed.compression import CODECS, measure_compression
 from bench.speed.index import measure_candidates
 from bench.speed.library import measure_library
 from bench.speed.pages import DUPLICATES, json_messages
+from bench.speed.peers import measure_peers
 from bench.speed.report import table
 from bench.speed.serve import measure_serve
 from tests.fixtures.pages.page_tokens import tokens_of
@@ -83,6 +84,21 @@ def test_the_table_judges_backfill_by_the_time_of_whole_commands(ratio: float, v
     backfill = {"backfill_s": 10.0, "filter_s": 10.0 * ratio, "ratio": ratio, "pace_ratio": 2.0, "pages": 1_000}
     (line,) = [line for line in table({"backfill": backfill, "machine": MACHINE}).splitlines() if ">= 1.6 x" in line]
     assert line.endswith(verdict)
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(3.6, "| met |"), (3.5, "| NOT MET |")])
+def test_the_table_judges_the_filter_beside_a_peer(ratio: float, verdict: str) -> None:
+    peers = {"filter_us": 500.0, "peer_us": 500 * ratio, "ratio": ratio, "bound_ratio": 2.0, "source": "some pages"}
+    lines = table({"peers": peers, "machine": MACHINE}).splitlines()
+    assert verdict in next(line for line in lines if "as fast the filter is" in line)
+
+
+def test_the_filter_is_measured_beside_a_peer_and_an_exact_hash() -> None:
+    pytest.importorskip("rensa", reason="`make bench` installs it")
+    figures = measure_peers(rounds=1, pages=300, progress=lambda _: None)
+    assert figures["pages"] == 300
+    assert all(isinstance(figures[name], float) for name in ("filter_us", "peer_us", "bound_us", "ratio"))
+    assert 50 < float(figures["peer_us"]) < 50_000
 
 
 def test_look_ups_are_measured_by_a_client_of_its_own_at_a_steady_rate() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.quality import ablations, figures, ours, peers, report, report_targets, robustness, variants
+from bench.quality import ablations, figures, ours, report, report_targets, robustness, variants
 from bench.quality.__main__ import _shown, main
 from bench.quality.ablations import Ablation, Replacement
 from bench.quality.candidates import ways_of_finding
@@ -205,26 +205,6 @@ def test_a_copy_is_at_another_address_of_its_host_or_at_another_host(small: Labe
     assert far.url.startswith("https://another.example/")
     assert near.url != original.url
     assert near.source != original.source
-
-
-def test_a_peer_drops_a_page_that_meets_one_that_was_let_through() -> None:
-    class Equal:
-        def __init__(self) -> None:
-            self.indexed: dict[int, Any] = {}
-
-        def find(self, sketch: Any) -> list[int]:
-            return [place for place, other in self.indexed.items() if abs(other - sketch) <= 1]
-
-        def add(self, place: int, sketch: Any) -> None:
-            self.indexed[place] = sketch
-
-    assert peers.stream_through([5, 6, 7, None, None, 6], Equal()) == (None, 0, None, None, None, 0)
-
-
-def test_shingles_of_a_short_text_are_the_text() -> None:
-    assert peers.shingles("One two, THREE four five six") == {"one two three four five", "two three four five six"}
-    assert peers.shingles("One two") == {"one two"}
-    assert peers.shingles(" . ") == set()
 
 
 def test_every_ablation_names_what_there_is() -> None:

@@ -110,11 +110,20 @@ def test_the_export_of_peers_holds_the_peers_and_changes_no_version_that_is_test
     assert shared == {key: tested[key][0] for key in shared}
 
 
-def test_a_machine_without_a_new_python_is_told_so_in_one_line(tmp_path: Path) -> None:
-    write_command(tmp_path / "bin/python-old", "exit 1")
-    done = run_install(tmp_path, tmp_path / "bin", tmp_path / "venv", PYTHON="python-old")
+@pytest.mark.parametrize("version", ["(3, 10, 14)", "(3, 15, 0)"])
+def test_a_machine_without_a_supported_python_is_told_so_in_one_line(version: str, tmp_path: Path) -> None:
+    told = f"""shift; exec {sys.executable} -c "import sys; sys.version_info = {version}; exec(sys.argv[1])" "$1" """
+    write_command(tmp_path / "bin/python-other", told)
+    done = run_install(tmp_path, tmp_path / "bin", tmp_path / "venv", PYTHON="python-other")
     assert done.returncode == 1
-    assert re.fullmatch(r"spotsieve set-up: needs Python 3\.11 or newer.*\n", done.stderr)
+    assert re.fullmatch(r"spotsieve set-up: needs Python 3\.11 to 3\.14.*\n", done.stderr)
+
+
+def test_the_lock_is_for_the_pythons_that_the_installer_takes() -> None:
+    most = re.findall(r"version_info < \((\d+), (\d+)\)", INSTALL.read_text("utf-8"))
+    assert len(most) == 1
+    newest = f"python_full_version < '{'.'.join(most[0])}'"
+    assert all(newest in marker for marker in LOCK["supported-markers"])
 
 
 def test_a_machine_without_the_venv_module_is_told_so_in_one_line(tmp_path: Path) -> None:

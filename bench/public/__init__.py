@@ -1,0 +1,1 @@
+"""Compares the filter with its peers on data that anyone can have: `make public`."""
