@@ -162,7 +162,8 @@ def _read_changes(raw, count, slots):
         if number >= _WINDOWS or at + 8 * new > len(raw):
             return False
         first = number * COMMON_WINDOW
-        old[:] = slots[first : first + COMMON_WINDOW]
+        for slot in range(COMMON_WINDOW):
+            old[slot] = slots[first + slot]
         for slot in range(new):
             slots[first + slot] = read_word(raw, at, 8)
             at += 8
