@@ -56,8 +56,7 @@ def encode_changes(table: CommonText, windows: CommonWindows) -> bytes:
     changed, size = _write_changes(table.slots, windows.numbers, windows.slots, buffer)
     if not changed:
         return b""
-    _HEAD.pack_into(buffer, 0, COMMON_VERSION, changed)
-    return buffer[:size].tobytes()
+    return _HEAD.pack(COMMON_VERSION, changed) + buffer[_HEAD_BYTES:size].tobytes()
 
 
 def put_windows(table: CommonText, windows: CommonWindows) -> None:
