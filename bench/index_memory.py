@@ -187,10 +187,11 @@ Microseconds are for all keys of a page, with Python's part. MiB where nothing e
 | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
 
-Filters and indexes are in the cache, in parts of 16 KiB. They take {KEYS_A_PAGE * 10 / 8:.0f} bytes a page: with the
-default cache they fit up to about 14 million pages. Of files that are open 0.02 bytes a page are held beside the cache,
-and of the cache 0.3 bytes a page cannot be evicted. Beyond 14 million an absent key costs a read of a part, mostly from
-the system's page cache; `index.cache_mb` of 18 MiB for a million pages avoids it.
+Filters and indexes are in the cache: whole, or in parts of 16 KiB once the table files take four times the cache.
+They take {KEYS_A_PAGE * 10 / 8:.0f} bytes a page: with the default cache they fit up to about 14 million pages. Of
+files that are open 0.02 bytes a page are held beside the cache, and of the cache 0.3 bytes a page cannot be evicted.
+Beyond 14 million an absent key costs a read of a part, mostly from the system's page cache; `index.cache_mb` of 18 MiB
+for a million pages avoids it.
 
 This document is written by `make memory`; do not edit it.
 """

@@ -98,6 +98,8 @@ class HostMemories(NamedTuple):
 
 COMMON_SLOTS = 1 << 18
 """The size of the table of common text: 2 MB."""
+COMMON_WINDOW = 8
+"""The number of slots of a window, which change together."""
 
 
 class CommonText(NamedTuple):
@@ -114,6 +116,21 @@ def no_common_text() -> CommonText:
     return CommonText(np.zeros(COMMON_SLOTS, np.uint64))
 
 
+class CommonWindows(NamedTuple):
+    """The windows of the table of common text that the pages of a record were counted in, with their new contents.
+
+    numbers: int64[k], all different  slots: uint64[k, COMMON_WINDOW]
+    """
+
+    numbers: NDArray[np.int64]
+    slots: NDArray[np.uint64]
+
+
+def no_windows() -> CommonWindows:
+    """The windows of a record that counts no page."""
+    return CommonWindows(np.empty(0, np.int64), np.empty((0, COMMON_WINDOW), np.uint64))
+
+
 @dataclass(frozen=True, slots=True)
 class HostUpdate:
     """The additions of a scheme with host memories to an index update.
@@ -121,14 +138,14 @@ class HostUpdate:
     own: own texts of the f indexed pages, as stored in their entries
     memories: the WHOLE new memory of every host that learned
     page_ids, pending_verdicts: verdicts of pages that are not indexed, to be recorded until the pages are committed
-    common: the WHOLE new table of common text
+    common: the new contents of windows of common text
     """
 
     own: OwnText
     memories: HostMemories
     page_ids: tuple[PageId, ...]
     pending_verdicts: tuple[PendingVerdict, ...]
-    common: CommonText
+    common: CommonWindows
 
 
 class OutcomeRef(NamedTuple):
@@ -253,7 +270,7 @@ class StateView(Protocol):
         """Return the memories of these hosts: uint64[h], ascending, all different -> h rows. Raises CorruptRecord."""
 
     def common_text(self) -> CommonText:
-        """Return the table of common text. The caller does not write to it."""
+        """Return the table of common text. The caller does not write to it; the next update of the state does."""
 
     def pending_verdicts(self, page_ids: Sequence[PageId]) -> list[PendingVerdict | None]:
         """Return the pending verdict of each page, None for a page without one. Raises CorruptRecord."""

@@ -36,10 +36,10 @@ from spotsieve.state.format.meta import (
 )
 from spotsieve.state.horizon import StepMark
 from spotsieve.state.index import (
-    COMMON_SLOTS,
+    COMMON_WINDOW,
     Buckets,
     CommitMark,
-    CommonText,
+    CommonWindows,
     IndexUpdate,
     OutcomeRef,
     PendingVerdict,
@@ -192,6 +192,7 @@ def state_values() -> list[bytes]:
     buckets = Buckets(np.array([0, 2]), np.array([3, 9], np.uint64), np.array([1, 2], np.uint64))
     index_update = IndexUpdate(signatures, np.array([0, 1]), 0, np.empty(0, np.uint64), buckets, 0)
     entry = encode_entries(index_update, np.array([0, 1], np.uint32))[0]
+    window = np.arange(COMMON_WINDOW, dtype=np.uint64)
     learned = index_update_of(0, 5, some_memories(range(9), 5, np.random.default_rng(1)), seed=1)
     assert learned.learned is not None
     featured = pack_entry(unpack_entry(b"", entry)._replace(features=(1, 2, 3)))
@@ -209,7 +210,7 @@ def state_values() -> list[bytes]:
         *(bytes([7]) + value for value in encode_memories(learned.learned.memories) if value is not None),
         bytes([8]) + encode_pending_verdict(PendingVerdict(3, 0.5, 3, 1)),
         bytes([9]) + encode_outcome_ref(OutcomeRef(3, 4))[:-8],
-        bytes([10]) + encode_changes(no_common_text(), CommonText((np.arange(COMMON_SLOTS) == 9).astype(np.uint64))),
+        bytes([10]) + encode_changes(no_common_text(), CommonWindows(np.array([1]), window[None])),
     ]
 
 

@@ -34,7 +34,7 @@ from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.format.entries import encode_entries
 from spotsieve.state.format.host_memory import BITMAP, IDENTITY_SHIFT, URLS_SHIFT, encode_memories
 from spotsieve.state.format.meta import encode_source
-from spotsieve.state.index import Buckets, HostMemories, HostUpdate, IndexUpdate, no_common_text
+from spotsieve.state.index import Buckets, HostMemories, HostUpdate, IndexUpdate, no_windows
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import Tuning, column_families
 from spotsieve.stream.base.settings.model import IndexSettings
@@ -219,7 +219,7 @@ def entries_of(signatures: Signatures) -> list[bytes]:
     texts = owned_texts(within, np.arange(count))
     no_words = np.zeros(0, np.uint64)
     no_buckets = Buckets(np.zeros(1, np.int64), no_words, no_words)
-    learned = HostUpdate(texts, _memories(no_words, 1), (), (), no_common_text())
+    learned = HostUpdate(texts, _memories(no_words, 1), (), (), no_windows())
     index_update = IndexUpdate(signatures, np.arange(count), 0, no_words, no_buckets, 0, learned=learned)
     return encode_entries(index_update, np.zeros(count, np.uint32))
 

@@ -74,7 +74,7 @@ def judge_on(
 ) -> JudgingCosts:
     """Judge the load from page `first` on, and index the novel pages, by records of `batch` pages."""
     with (
-        patch.object(rocks, "column_families", partial(column_families, tuning=tuning)),
+        patch.object(rocks, "column_families", lambda given, _: column_families(given, tuning)),
         patch.object(rocks, "database_options", partial(database_options, tuning)),
         disk_state(directory, "{}", "bench", settings) as state,
     ):

@@ -57,7 +57,7 @@ VARIANTS = (
     Variant("16 MiB/s for flushes and compactions", DIRECT._replace(rate_mb=16)),
     Variant("filters of 7 bits a key", DIRECT._replace(filter_bits=7), refill=True),
     Variant("filters of 14 bits a key", DIRECT._replace(filter_bits=14), refill=True),
-    Variant("filters and indexes whole, beside the cache", DIRECT._replace(parts=False), refill=True),
+    Variant("filters and indexes whole, beside the cache", DIRECT._replace(filters="beside"), refill=True),
     Variant("blocks of 2 KiB", DIRECT._replace(block_bytes=2048), refill=True),
     Variant("blocks of 16 KiB", DIRECT._replace(block_bytes=16384), refill=True),
     Variant("last level not compressed", DIRECT._replace(last_compressed=False), refill=True),

@@ -32,7 +32,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import INLINE_BYTES, decode_buckets, decode_keys, encode_buckets, encode_keys
-from spotsieve.state.format.common_text import COMMON_WINDOW, windows_in_use
+from spotsieve.state.format.common_text import windows_in_use
 from spotsieve.state.format.entries import FORGOTTEN, EntryParts, pack_entry, unpack_entry
 from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.format.host_memory import (
@@ -53,7 +53,7 @@ from spotsieve.state.format.meta import (
     pending_verdict_key,
 )
 from spotsieve.state.horizon import NO_TIME, Clock, StepMark
-from spotsieve.state.index import NOBODY, Buckets, HostMemories, PendingVerdict
+from spotsieve.state.index import COMMON_WINDOW, NOBODY, Buckets, HostMemories, PendingVerdict
 from spotsieve.state.removal import Sweep
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.arrays import bounds_of

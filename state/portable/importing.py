@@ -17,7 +17,7 @@ from rocksdict import Rdict, WriteBatch, WriteOptions
 
 from spotsieve.state.directory import made_beside, put_in_place, sync_directory
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
-from spotsieve.state.format.common_text import BASE_KEY, COMMON_WINDOW, encode_base
+from spotsieve.state.format.common_text import BASE_KEY, encode_base
 from spotsieve.state.format.entries import entry_fault
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
@@ -41,7 +41,7 @@ from spotsieve.state.format.meta import (
     rules_of_settings,
 )
 from spotsieve.state.horizon import Clock
-from spotsieve.state.index import COMMON_SLOTS, OutcomeRef, no_common_text
+from spotsieve.state.index import COMMON_SLOTS, COMMON_WINDOW, OutcomeRef, no_common_text
 from spotsieve.state.portable.export import (
     COUNTED,
     VERSION,

@@ -25,7 +25,14 @@ from rocksdict import (
 from spotsieve.state.directory import NewFiles, close_files
 from spotsieve.state.store.backend import FAMILIES, META, Backend, Batch, Put, RangeDeletion
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
-from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.state.store.rocks_options import (
+    MIB,
+    PARTS_OPTION,
+    TUNING,
+    WHOLE_PER_CACHE,
+    column_families,
+    database_options,
+)
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 
@@ -33,6 +40,10 @@ PASSED_TO_ASKED = 0.4
 """CPU time of a bucket in a pass, divided by that of one in a MultiGet in key order: 0.70 us over 1.72 us, in a state
 of 250,000 buckets (`python -m bench.speed.query`). For a greater share of a family, a pass is faster."""
 _AT_ONCE = 65_536
+_CHECKED_BATCHES = 256
+"""Number of batches after which the size of the table files is compared with the bound of whole filters."""
+_FILTERED = ("buckets", "entries", "hosts")
+"""The families whose filters and indexes are in the cache."""
 _READAHEAD_BYTES = 2**21
 
 
@@ -56,6 +67,9 @@ class RocksBackend(Backend):
         self._durable_options.sync = True
         self._failed = False
         self._new_files = NewFiles(path)
+        # The greatest size of the table files with whole filters and indexes; None if these are written in parts.
+        self._most_whole: int | None = None
+        self._unchecked = 0
 
     @classmethod
     def open(cls, directory: Path, path: Path, settings: IndexSettings, *, begun: bool) -> Self:
@@ -70,9 +84,13 @@ class RocksBackend(Backend):
         options.create_missing_column_families(not begun)
         if begun and not (path / "CURRENT").exists():
             raise CorruptRecord("index", str(path / "CURRENT"), "is missing although the state is not new", REBUILD)
+        most_whole = WHOLE_PER_CACHE * settings.cache_mb * MIB
+        whole = sum(file.stat().st_size for file in path.glob("*.sst")) <= most_whole
+        tuning = TUNING._replace(filters="whole") if whole else TUNING
         with rocks_errors(directory, "open"):
-            database = Rdict(str(path), options, column_families(settings))
+            database = Rdict(str(path), options, column_families(settings, tuning))
         backend = cls(directory, path, database)
+        backend._most_whole = most_whole if whole else None
         backend._new_files.close()
         return backend
 
@@ -135,6 +153,7 @@ class RocksBackend(Backend):
         if not self._handles:
             with rocks_errors(self.directory, "write"):
                 raise DbClosedError
+        self._bound_filters()
         written = WriteBatch(raw_mode=True)
         for change in batch.changes:
             handle = self._handles[change.family]
@@ -154,6 +173,18 @@ class RocksBackend(Backend):
             self.database.write(written, self._durable_options if durable else self._write_options)
         self._failed = False
         self._new_files.close()
+
+    def _bound_filters(self) -> None:
+        """Write filters and indexes of new table files in parts from now on, once the table files are large."""
+        self._unchecked += 1
+        if self._most_whole is None or self._unchecked < _CHECKED_BATCHES:
+            return
+        self._unchecked = 0
+        if sum(self._figure(family, "rocksdb.live-sst-files-size") for family in FAMILIES) > self._most_whole:
+            with rocks_errors(self.directory, "write"):
+                for family in _FILTERED:
+                    self.families[family].set_options(PARTS_OPTION)
+            self._most_whole = None
 
     def figures(self) -> dict[str, int]:
         """Return bytes on disk and in memory. The families share one cache, so any family reports its size."""

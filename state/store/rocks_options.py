@@ -2,7 +2,7 @@
 
 import resource
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rocksdict import (
     BlockBasedIndexType,
@@ -25,11 +25,25 @@ _BASE = Path(__file__).parent / "rocksdb"
 """Holds an options file with track_and_verify_wals_in_manifest, for which rocksdict has no setter."""
 
 
+Filters = Literal["parts", "whole", "beside"]
+"""Filters and indexes of table files: in the cache, in parts or whole, or whole beside the cache."""
+PARTS_OPTION = {"block_based_table_factory": "{partition_filters=true;index_type=kTwoLevelIndexSearch}"}
+"""Makes RocksDB write later table files of a family with filters in parts instead of whole ones."""
+WHOLE_PER_CACHE = 4
+"""A state whose table files take at most this many times the cache has whole filters and indexes.
+
+They are a tenth of the table files or less, so they stay in the cache. A record looks up thousands of keys, most of
+which are absent, and reads each filter once; in parts it searches for the part of each key. Among 2 million keys a key
+takes 1.5 us instead of 2.7 (nine rounds in turn). In a larger state a whole filter could be read from the disk for one
+key.
+"""
+
+
 class Tuning(NamedTuple):
     """Options that a measurement of a large state varies (`make large`). None changes stored bytes or verdicts.
 
     filter_bits: bits of a Bloom filter for each key
-    parts: filters and indexes are in the cache, in parts; False: whole, outside the cache
+    filters: how filters and indexes of table files are held
     block_bytes: size of a data block before compression  last_compressed: whether the last level is compressed
     direct: reads, flushes and compactions bypass the page cache of the system
     universal: universal compaction; False: leveled  level_zero_files: number of files that starts a compaction
@@ -37,7 +51,7 @@ class Tuning(NamedTuple):
     """
 
     filter_bits: int = 10
-    parts: bool = True
+    filters: Filters = "parts"
     block_bytes: int = 4096
     last_compressed: bool = True
     direct: bool = False
@@ -188,22 +202,23 @@ def _pending_verdicts() -> Options:
 
 
 def _bounded_tables(cache: Cache, tuning: Tuning) -> BlockBasedOptions:
-    """Return the options of table files whose filters and indexes live in the cache, in parts of 16 KiB.
+    """Return the options of table files whose filters and indexes live in the cache: whole, or in parts of 16 KiB.
 
     By default RocksDB holds them beside the cache for every open file: 17 bytes a page, 1.8 GB for 100 million pages.
-    Here the cache bounds them with the rest. Only the list of parts, a thousandth of their size, is always in memory. A
-    state whose filters do not fit reads a part from the disk for an absent key (docs/measured/index-memory.md).
+    Here the cache bounds them with the rest. Of parts only their list, a thousandth of their size, is always in memory.
+    A state whose filters do not fit reads a part from the disk for an absent key (docs/measured/index-memory.md).
     """
     table = BlockBasedOptions()
     table.set_block_cache(cache)
     table.set_checksum_type(ChecksumType.xxh3())
     table.set_format_version(5)
     table.set_block_size(tuning.block_bytes)
-    if not tuning.parts:
+    if tuning.filters == "beside":
         return table
-    table.set_index_type(BlockBasedIndexType.two_level_index_search())
-    table.set_partition_filters(True)
-    table.set_metadata_block_size(16384)
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_top_level_index_and_filter(True)
+    table.set_metadata_block_size(16384)
+    if tuning.filters == "parts":
+        table.set_index_type(BlockBasedIndexType.two_level_index_search())
+        table.set_partition_filters(True)
     return table

@@ -18,6 +18,7 @@ from spotsieve.state.format.common_text import (
     encode_base,
     encode_changes,
     is_base_due,
+    put_windows,
 )
 from spotsieve.state.format.entries import FORGOTTEN, StoredEntries, all_found, encode_entries, page_ids
 from spotsieve.state.format.host_memory import decode_memories, encode_memories, last_learned
@@ -43,6 +44,7 @@ from spotsieve.state.identity import check_log_identity
 from spotsieve.state.index import (
     Buckets,
     CommonText,
+    CommonWindows,
     HostMemories,
     HostUpdate,
     IndexUpdate,
@@ -264,6 +266,8 @@ class State:
         self._write(batch, StateProgress(position, index_update.next_number, *applied, sweep, host_sweep), clock)
         self._heard = self._heard if heard is None else heard
         self._common = common
+        if index_update.learned is not None:
+            put_windows(common.table, index_update.learned.common)
         self._pending_verdicts.commit(index_update.committed, self._sources)
         for text in numbered.new:
             self._sources.add(text)
@@ -388,18 +392,20 @@ class State:
         batch.delete("hosts", dead)
         return sweep
 
-    def _put_common_text(self, batch: Batch, table: CommonText) -> StoredCommonText:
-        """Put the new table of common text into the batch, and return it as it is stored then."""
+    def _put_common_text(self, batch: Batch, windows: CommonWindows) -> StoredCommonText:
+        """Put new windows of common text into the batch. Return how the table is stored then; it changes after it."""
         before = self._common
         if is_base_due(before.changed):
+            table = CommonText(before.table.slots.copy())
+            put_windows(table, windows)
             batch.put("common", [BASE_KEY], [encode_base(table)])
             batch.delete_range("common", changes_key(1), changes_key(before.number + 1))
-            return StoredCommonText(table, 0, 0)
-        changes = encode_changes(before.table, table)
+            return StoredCommonText(before.table, 0, 0)
+        changes = encode_changes(before.table, windows)
         if not changes:
             return before
         batch.put("common", [changes_key(before.number + 1)], [changes])
-        return StoredCommonText(table, before.number + 1, before.changed + len(changes))
+        return StoredCommonText(before.table, before.number + 1, before.changed + len(changes))
 
     def _put_pending_verdicts(self, batch: Batch, learned: HostUpdate, sources: Sequence[int]) -> None:
         """Put pending verdicts into the batch. sources: source numbers of their pages"""

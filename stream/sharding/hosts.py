@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, CommonText, IndexedEntries, PendingVerdict, StateView
+from spotsieve.state.index import NOBODY, CommonWindows, IndexedEntries, PendingVerdict, StateView
 from spotsieve.stream.base.arrays import distinct, distinct_places
 from spotsieve.stream.base.signature import FINGERPRINTED, Entry, is_judged, page_ids_at
 from spotsieve.stream.judge import verdicts_of
@@ -209,7 +209,7 @@ def _recall(
     sent: SentEntries,
     view: StateView,
     pages: PageTexts,
-    common: CommonText,
+    common: CommonWindows,
 ) -> HostContext:
     """Load the parts of the state and of the responses that the resolution needs.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets, CommonText, StateView
+from spotsieve.state.index import Buckets, CommonWindows, StateView
 from spotsieve.stream.base.arrays import distinct, sizes_of
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import Signatures, empty_rows
@@ -52,8 +52,8 @@ class ShardReads(NamedTuple):
     all_decide: whether every key is decisive
     shared: bool[n], pages that share a candidate key with a page that another shard resolves, if one of both is the
     shard's own
-    common, pages: the table of common text behind the round, and the columns by which its pages are compared; None for
-    schemes without a memory of hosts
+    common, pages: the windows of common text that the round changes, and the columns by which its pages are compared;
+    None for schemes without a memory of hosts
     """
 
     walks: NDArray[np.bool_]
@@ -62,7 +62,7 @@ class ShardReads(NamedTuple):
     decided: np.uint8
     all_decide: bool
     shared: NDArray[np.bool_]
-    common: CommonText | None
+    common: CommonWindows | None
     pages: PageTexts | None
 
     def of_host(self, which: bool) -> OwnKeys:

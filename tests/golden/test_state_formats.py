@@ -11,6 +11,14 @@ import pytest
 
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.format.buckets import decode_buckets, encode_buckets, encode_keys
+from spotsieve.state.format.common_text import (
+    BASE_KEY,
+    changes_key,
+    encode_base,
+    encode_changes,
+    put_windows,
+    read_common_text,
+)
 from spotsieve.state.format.entries import (
     StoredEntries,
     all_found,
@@ -47,14 +55,17 @@ from spotsieve.state.format.meta import (
 )
 from spotsieve.state.horizon import Clock, StepMark
 from spotsieve.state.index import (
+    COMMON_SLOTS,
     Buckets,
     CommitMark,
+    CommonWindows,
     HostMemories,
     HostUpdate,
     IndexUpdate,
     OutcomeRef,
     PendingVerdict,
     no_common_text,
+    no_windows,
 )
 from spotsieve.state.log.bodies import Handover
 from spotsieve.state.log.local import LocalLog
@@ -522,7 +533,7 @@ OWN_TEXT = (
 
 
 def test_an_entry_s_own_text_stands_behind_its_features_and_before_its_address() -> None:
-    learned = HostUpdate(own_text([OWN]), memories_of([]), (), (), no_common_text())
+    learned = HostUpdate(own_text([OWN]), memories_of([]), (), (), no_windows())
     index_update = IndexUpdate(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, learned=learned)
     (value,) = encode_entries(index_update, np.array([0], np.uint32))
     assert value.hex() == ENTRY.replace("15000100", "15400100").replace("68747470", OWN_TEXT + "68747470")
@@ -564,6 +575,24 @@ def test_the_memory_of_a_host() -> None:
     for name in set(HostMemories._fields) - {"last"}:
         assert getattr(decoded, name).tolist() == getattr(MEMORIES, name).tolist()
     assert decoded.last.tolist() == [258, 2**40 - 1, 0]
+
+
+def test_the_changes_of_common_text() -> None:
+    table = no_common_text()
+    put_windows(table, CommonWindows(np.array([0x7FFF]), np.array([[1, 2, 3, 4, 5, 0, 0, 0]], np.uint64)))
+    windows = CommonWindows(np.array([0x7FFF, 3]), np.array([[6, 3, 1, 2, 4, 0, 0, 0], [7] + [0] * 7], np.uint64))
+    changes = encode_changes(table, windows)
+    assert changes.hex() == (
+        "02" "02000000"
+        "ff7f" "eb"  # all old slots but 3 and 5 stay, behind two new ones
+        "0300" "fe"
+        "0600000000000000" "0300000000000000"
+        "0700000000000000"
+    )  # fmt: skip
+    assert encode_base(no_common_text()) == bytes([2]) + bytes(8 * COMMON_SLOTS)
+    found = read_common_text([(BASE_KEY, encode_base(table)), (changes_key(1), changes)])
+    put_windows(table, windows)
+    assert found.table.slots.tolist() == table.slots.tolist()
 
 
 def test_an_attempt() -> None:

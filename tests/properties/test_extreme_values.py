@@ -31,7 +31,7 @@ from spotsieve.state.format.meta import (
     rules_of_settings,
 )
 from spotsieve.state.horizon import STEPS, StepMark
-from spotsieve.state.index import CommonText, PendingVerdict, no_common_text
+from spotsieve.state.index import COMMON_WINDOW, CommonWindows, PendingVerdict, no_common_text
 from spotsieve.state.log.record import decode, encode, encode_forget
 from spotsieve.state.removal import ForgottenPage, Sweep
 from spotsieve.stream.base.errors import CorruptRecord, DamagedRecord, StateError
@@ -78,9 +78,9 @@ def _url_of(size: int) -> bytes:
 
 
 def _changes(key: int) -> list[tuple[bytes, bytes]]:
-    slots = np.zeros_like(no_common_text().slots)
-    slots[0] = 1
-    changes = encode_changes(no_common_text(), CommonText(slots))
+    slots = np.zeros((1, COMMON_WINDOW), np.uint64)
+    slots[0, 0] = 1
+    changes = encode_changes(no_common_text(), CommonWindows(np.array([0]), slots))
     return [(changes_key(1), changes), (changes_key(key), changes)]
 
 

@@ -15,8 +15,8 @@ has the same table.
 
 import numpy as np
 
-from spotsieve.state.format.common_text import COMMON_WINDOW as WINDOW
 from spotsieve.state.index import COMMON_SLOTS
+from spotsieve.state.index import COMMON_WINDOW as WINDOW
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page_text import identity_of, words_of
 from spotsieve.stream.sign.fingerprints.simhash import count_bits
@@ -28,6 +28,7 @@ NOTICE_BITS = 12
 """Of 16 bits: about 22 hosts set 12. A block that 22 hosts showed under 22 titles is a notice: no page says it, and it
 counts as template text on every host. An article is on fewer hosts, or under one title."""
 NO_COMMON_TEXT, COMMON_TEXT, NOTICE = np.uint8(0), np.uint8(1), np.uint8(2)
+_WINDOWS = COMMON_SLOTS // WINDOW
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _KEY_SHIFT, _HOSTS_SHIFT = np.uint64(32), np.uint64(16)
 _SKETCH = np.uint64(0xFFFF)
@@ -36,14 +37,22 @@ _UNLISTED = np.uint64(0)
 
 
 @kernel
-def find_common_text(common, judged, host, titles, title_bounds, blocks, block_bounds, counted):
+def find_common_text(table, judged, host, titles, title_bounds, blocks, block_bounds, counted):
     """How common each block is on other hosts, as far as the earlier pages show: uint8[b] (NO_COMMON_TEXT, ...).
 
-    judged, counted: bool[n], pages that are compared, and those of them that are counted  ->  common
+    judged, counted: bool[n], pages that are compared, and those of them that are counted. The table stays as it is: the
+    windows in which pages are counted are returned with their new contents: int64[k], uint64[k, WINDOW]
     """
-    # common: uint64[COMMON_SLOTS]  host: uint64[n]
+    # table: uint64[COMMON_SLOTS]  host: uint64[n]
     # titles: uint16[t]  title_bounds: int64[n + 1]  blocks: uint64[b]  block_bounds: int64[n + 1]
     how_common = np.zeros(len(blocks), np.uint8)
+    most = min(len(blocks), _WINDOWS) if counted.any() else 0
+    numbers, new = np.empty(most, np.int64), np.empty(most * WINDOW, np.uint64)
+    # A hash table of the windows in which pages are counted: with _WINDOWS places each has its own.
+    places = 16
+    while places < min(2 * most, _WINDOWS):
+        places *= 2
+    rows, used = np.full(places, -1, np.int32), np.int64(0)
     for page in range(len(judged)):
         if not judged[page]:
             continue
@@ -53,12 +62,31 @@ def find_common_text(common, judged, host, titles, title_bounds, blocks, block_b
             identity = identity_of(blocks[place])
             if words_of(blocks[place]) < LEAST_WORDS or identity == _UNLISTED:
                 continue
-            slot = _find(common, identity)
+            window = _window_of(identity)
+            at = _place_of(rows, numbers, window)
+            row = np.int64(rows[at])
+            if row < 0 and counted[page]:
+                row = used
+                rows[at], numbers[row] = row, window
+                for slot in range(WINDOW):
+                    new[row * WINDOW + slot] = table[window * WINDOW + slot]
+                used += 1
+            slots, first = (table, window * WINDOW) if row < 0 else (new, row * WINDOW)
+            slot = _find(slots, first, identity)
             if slot >= 0:
-                how_common[place] = _how_common(common[slot])
+                how_common[place] = _how_common(slots[slot])
             if counted[page]:
-                _count(common, identity, slot, shown)
-    return how_common
+                _count(slots, first, identity, slot, shown)
+    return how_common, numbers[:used], new[: used * WINDOW].reshape(used, WINDOW)
+
+
+@inlined
+def _place_of(rows, numbers, window):  # int32[...], int64[k], int64 -> int64
+    """The place of a window in the hash table, or the free place for it."""
+    at = window & (len(rows) - 1)
+    while rows[at] >= 0 and numbers[rows[at]] != window:
+        at = (at + 1) & (len(rows) - 1)
+    return at
 
 
 @inlined
@@ -89,8 +117,8 @@ def _how_common(slot):  # uint64 -> uint8 (NO_COMMON_TEXT, ...)
 
 @inlined
 def _window_of(identity):  # uint64 -> int64
-    """The first slot of a block's window."""
-    return np.int64(identity * _MIX >> np.uint64(40)) % (COMMON_SLOTS // WINDOW) * WINDOW
+    """The window of a block."""
+    return np.int64(identity * _MIX >> np.uint64(40)) % _WINDOWS
 
 
 @inlined
@@ -100,9 +128,9 @@ def _key_of(identity):  # uint64 -> uint64
 
 
 @inlined
-def _find(slots, identity):  # uint64[COMMON_SLOTS], uint64 -> int64
-    """The slot of a block, or -1."""
-    first, key = _window_of(identity), _key_of(identity)
+def _find(slots, first, identity):  # uint64[...], int64, uint64 -> int64
+    """The slot of a block in the window that begins at `first`, or -1."""
+    key = _key_of(identity)
     for slot in range(first, first + WINDOW):
         if slots[slot] >> _KEY_SHIFT == key:
             return np.int64(slot)
@@ -110,9 +138,11 @@ def _find(slots, identity):  # uint64[COMMON_SLOTS], uint64 -> int64
 
 
 @inlined
-def _count(slots, identity, slot, shown):  # uint64[COMMON_SLOTS], uint64, int64, uint64  ->  slots
-    """Count a page for a block, and move the block to the front of its window. slot: of the block, or -1"""
-    first = _window_of(identity)
+def _count(slots, first, identity, slot, shown):  # uint64[...], int64, uint64, int64, uint64  ->  slots
+    """Count a page for a block, and move the block to the front of its window, which begins at `first`.
+
+    slot: of the block, or -1
+    """
     value = slots[slot] | shown if slot >= 0 else _key_of(identity) << _KEY_SHIFT | shown
     if slot < 0:
         slot, fewest = np.int64(first + WINDOW - 1), np.uint64(17)

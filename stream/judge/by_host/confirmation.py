@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, CommonText, IndexedEntries, PendingVerdict, StateView
+from spotsieve.state.index import NOBODY, CommonWindows, IndexedEntries, PendingVerdict, StateView
 from spotsieve.stream.base.arrays import distinct, distinct_places, places_in, sizes_of
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged
@@ -44,7 +44,7 @@ class HostContext:
     indexed: the contents of the entries; None if there are none
     texts: the columns by which the entries are compared
     pages: the columns by which the pages of the record are compared
-    common: the table of common text behind the pages of the record
+    common: the windows of common text in which the pages of the record are counted
     preference: float64[e], of the entries
     """
 
@@ -54,7 +54,7 @@ class HostContext:
     indexed: IndexedEntries | None
     texts: EntryTexts
     pages: PageTexts
-    common: CommonText
+    common: CommonWindows
     preference: NDArray[np.float64]
 
     def place(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -99,20 +99,14 @@ def read_memories(signatures: Signatures, hosts: NDArray[np.uint64], row: NDArra
     return load_memories(view.memories(hosts), blocks, words)
 
 
-def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[CommonText, PageTexts]:
-    """The table of common text behind a record, and the columns by which the pages of the record are compared."""
-    common = CommonText(view.common_text().slots.copy()) if learns else view.common_text()
-    how_common = find_common_text(
-        *(
-            common.slots,
-            is_judged(signatures.status),
-            signatures.host,
-            signatures.titles,
-            signatures.titles_bounds,
-        ),
-        *(signatures.blocks, signatures.blocks_bounds, learns & (signatures.status == FINGERPRINTED)),
+def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[CommonWindows, PageTexts]:
+    """The windows of common text that a record changes, and the columns by which its pages are compared."""
+    how_common, *windows = find_common_text(
+        *(view.common_text().slots, is_judged(signatures.status), signatures.host),
+        *(signatures.titles, signatures.titles_bounds, signatures.blocks, signatures.blocks_bounds),
+        learns & (signatures.status == FINGERPRINTED),
     )
-    return common, texts_of(signatures, how_common)
+    return CommonWindows(*windows), texts_of(signatures, how_common)
 
 
 class PairNotes(NamedTuple):

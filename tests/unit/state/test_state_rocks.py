@@ -340,12 +340,42 @@ def test_filters_and_indexes_are_held_in_the_cache_and_not_beside_it(tmp_path: P
         for name in encode_keys(np.random.default_rng(1).integers(0, 2**64, 50_000, np.uint64)):
             families_of(state)["buckets"][name] = bytes(6)
         state.compact()
-        assert state.stats()["table_reader_bytes"] < 20_000, "the list of the parts alone: the filter has 62,500 bytes"
+        assert state.stats()["table_reader_bytes"] < 20_000, "the filter has 62,500 bytes"
         before = state.stats()["cache_bytes"]
         state.buckets(np.random.default_rng(2).integers(0, 2**64, 1000, np.uint64))
         figures = state.stats()
         assert figures["cache_bytes"] > before, "the filter was read into the cache"
         assert figures["cache_pinned_bytes"] <= figures["cache_bytes"] <= figures["cache_capacity_bytes"]
+
+
+def partitions(directory: Path) -> list[str]:
+    """The option `partition_filters` of all families, as RocksDB last wrote its options."""
+    written = max((directory / INDEX_FOLDER).glob("OPTIONS-*")).read_text("utf-8").splitlines()
+    return [line.strip().removeprefix("partition_filters=") for line in written if "  partition_filters=" in line]
+
+
+def test_a_small_state_has_whole_filters_and_a_state_that_has_grown_has_filters_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spotsieve.state.store.rocks._CHECKED_BATCHES", 3)
+    log = records(40)
+    with open_state(tmp_path) as state:
+        apply_all(state, log[:20])
+        assert set(partitions(tmp_path)) == {"false"}
+        monkeypatch.setattr(state.backend, "_most_whole", 0)
+        apply_all(state, log[:30], 20)
+        assert set(partitions(tmp_path)) == {"false"}, "no table file is written yet"
+        state.compact()
+        apply_all(state, log, 30)
+        assert partitions(tmp_path).count("true") == 3
+        state.compact()
+        with memory_state() as plain:
+            apply_all(plain, log)
+            assert states_equal(state, plain)
+    monkeypatch.setattr("spotsieve.state.store.rocks.WHOLE_PER_CACHE", 0)
+    with open_state(tmp_path) as state:
+        assert partitions(tmp_path).count("true") == 3
+        assert state.position == 40
 
 
 @pytest.mark.parametrize(("limit", "most"), [(1024, 512), (40, 32), (2**20, 4096), (resource.RLIM_INFINITY, 4096)])
