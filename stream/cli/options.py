@@ -94,6 +94,16 @@ def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_text_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the flag --text."""
+    parser.add_argument(
+        "--text",
+        action="store_true",
+        help="JSONL and Parquet: add the main text of each page to --out, as spotsieve_main_text, and without its "
+        "host's template text as spotsieve_text_without_template",
+    )
+
+
 def add_force_argument(parser: argparse.ArgumentParser) -> None:
     """Add --force, for commands that write files."""
     parser.add_argument("--force", action="store_true", help="overwrite existing outputs")
