@@ -99,8 +99,8 @@ def add_text_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text",
         action="store_true",
-        help="JSONL and Parquet: add the main text of each page to --out, as spotsieve_main_text, and without its "
-        "host's template text as spotsieve_text_without_template",
+        help="JSONL and Parquet: add the main text of each page to --out, as spotsieve_main_text, and its text without "
+        "template text of its host, as spotsieve_text_without_template",
     )
 
 

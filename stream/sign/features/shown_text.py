@@ -15,6 +15,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -186,6 +187,7 @@ def _paragraph(source: str, markup: Markup | bool, keeps_lines: bool) -> str:
         return _lines_of(source)
     if "<" not in source:
         return _cleaned(html.unescape(source), keeps_lines)
+    clean = partial(_cleaned, keeps_lines=True) if keeps_lines else _cleaned_lines
     parts, paragraphs = list[str](), list[str]()
     for start, end, kind in _runs(source, markup == Markup.XML, titled=True):
         if kind <= _Run.RAW:
@@ -194,11 +196,11 @@ def _paragraph(source: str, markup: Markup | bool, keeps_lines: bool) -> str:
                 text = html.unescape(text)
             parts.append(text if keeps_lines else _WHITE.sub(" ", text))
         elif kind == _Run.PARAGRAPH:
-            paragraphs.append(_cleaned("".join(parts), True) if keeps_lines else _cleaned_lines("".join(parts)))
+            paragraphs.append(clean("".join(parts)))
             parts = []
         else:
             parts.append("\n" if kind == _Run.LINE else " ")
-    paragraphs.append(_cleaned("".join(parts), True) if keeps_lines else _cleaned_lines("".join(parts)))
+    paragraphs.append(clean("".join(parts)))
     # Before the words of a block there may be others without letters, which are no blocks.
     return "\n".join([text for text in paragraphs if _LETTER.search(text)] or filter(None, paragraphs))
 

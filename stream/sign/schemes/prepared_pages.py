@@ -87,7 +87,7 @@ def _read(pages: Sequence[Page], signatures: Signatures) -> dict[int, Page]:
 
 
 class ExtractedText(NamedTuple):
-    """The text of a page. main: its main text  without_template: its main text without template text of its host
+    """The text of a page. main: its main text  without_template: all its text without template text of its host
 
     Blank lines separate paragraphs.
     """
@@ -107,10 +107,10 @@ def text_of(page: Page, scheme: Scheme, is_template: NDArray[np.bool_]) -> Extra
         if read is not page:
             page, selected = read, selected_blocks(read.body, read.markup)
     marks = [*is_template.tolist(), False]  # The last one is for blocks that are not listed.
-    paragraphs = paragraphs_in(page.body, page.markup, selected, selected.kept)
-    templates = [marks[place] for place, kept in zip(selected.places, selected.kept, strict=True) if kept]
-    rest = [text for text, template in zip(paragraphs, templates, strict=True) if not template]
-    return ExtractedText(PARAGRAPH_END.join(paragraphs), PARAGRAPH_END.join(rest))
+    kinds = [(kept, not marks[place]) for kept, place in zip(selected.kept, selected.places, strict=True)]
+    shown = paragraphs_in(page.body, page.markup, selected, list(map(any, kinds)))
+    paragraphs = list(zip(shown, filter(any, kinds), strict=True))
+    return ExtractedText(*(PARAGRAPH_END.join(text for text, kind in paragraphs if kind[part]) for part in (0, 1)))
 
 
 HEAD_BYTES = 1 << 16
