@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation text
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -58,6 +58,9 @@ bench: setup ## the speed measurements, as docs/measured/speed.md's table and as
 
 quality: $(PEERS) ## measure every labelled set, ablations, thresholds, robustness and peers; write docs/measured/quality.md
 	@$(PY) -m bench.quality $(ARGS)
+
+text: $(PEERS) ## compare the main text of --text with other extractors on labelled sets; write docs/measured/text.md
+	@$(PY) -m bench.quality.texts $(ARGS)
 
 schemes: $(INSTALLED) ## run every scheme over its thresholds on every labelled set; write the tables of docs/measured/schemes.md
 	@$(PY) -m bench.schemes $(ARGS)
