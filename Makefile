@@ -18,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public text
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -61,6 +61,9 @@ quality: $(PEERS) ## measure every labelled set, ablations, thresholds, robustne
 
 public: $(PEERS) ## compare the filter with its peers on NEWS-COPY, CORE and the labelled sets; write docs/measured/public.md
 	@$(PY) -m bench.public $(ARGS)
+
+text: $(PEERS) ## compare the main text of --text with other extractors on labelled sets; write docs/measured/text.md
+	@$(PY) -m bench.quality.texts $(ARGS)
 
 schemes: $(INSTALLED) ## run every scheme over its thresholds on every labelled set; write the tables of docs/measured/schemes.md
 	@$(PY) -m bench.schemes $(ARGS)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Deduplicator,
         DuplicateVerdict,
         EmittedVerdict,
+        ExtractedText,
         Original,
         Verdict,
     )
@@ -26,6 +27,7 @@ __all__ = [
     "Deduplicator",
     "DuplicateVerdict",
     "EmittedVerdict",
+    "ExtractedText",
     "Original",
     "PageError",
     "SettingError",

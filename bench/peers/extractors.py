@@ -48,9 +48,28 @@ def selectolax() -> Callable[[str], str]:
     return visible_text
 
 
+def justext() -> Callable[[str], str]:
+    """JusText with the stop words of all its languages together, since the language of a page is not known."""
+    from justext import get_stoplist, get_stoplists
+    from justext import justext as paragraphs_of
+    from lxml.etree import LxmlError
+
+    words = frozenset().union(*map(get_stoplist, get_stoplists()))
+
+    def main_content(html: str) -> str:
+        try:
+            paragraphs = paragraphs_of(html.encode(), words, encoding="utf-8") if html.strip() else []
+        except (LxmlError, ValueError):
+            return ""
+        return "\n".join(paragraph.text for paragraph in paragraphs if not paragraph.is_boilerplate)
+
+    return main_content
+
+
 EXTRACTORS: Mapping[str, tuple[str, Callable[[], Callable[[str], str]]]] = {
     "trafilatura": ("trafilatura", trafilatura),
     "resiliparse": ("resiliparse", resiliparse),
+    "jusText": ("justext", justext),
     "visible text": ("resiliparse", whole_page),
     "selectolax": ("selectolax", selectolax),
 }

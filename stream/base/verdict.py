@@ -153,6 +153,38 @@ def reasons_of(kind: Kind) -> tuple[Reason, ...]:
     return tuple(row.reason for row in REASONS.values() if row.kind is kind)
 
 
+class TemplateMarks(NamedTuple):
+    """Which blocks of n pages were template text of their hosts when the pages were judged.
+
+    is_template: bool[b], of the packed blocks of all pages (stream/base/page_text.py)  bounds: int64[n + 1]
+    known: bool[n], whether this is known; not of duplicates, of pages without text, and of pages judged before
+    """
+
+    is_template: NDArray[np.bool_]
+    bounds: NDArray[np.int64]
+    known: NDArray[np.bool_]
+
+    def of_page(self, row: int) -> NDArray[np.bool_] | None:
+        """The marks of the blocks of a page; None if they are unknown."""
+        return self.is_template[self.bounds[row] : self.bounds[row + 1]] if self.known[row] else None
+
+    def part(self, start: int, end: int) -> "TemplateMarks":
+        """The marks of pages start..end - 1."""
+        first, last = self.bounds[start], self.bounds[end]
+        return TemplateMarks(self.is_template[first:last], self.bounds[start : end + 1] - first, self.known[start:end])
+
+
+def marks_of_pages(pages: Sequence[NDArray[np.bool_] | None]) -> TemplateMarks:
+    """The marks of pages, from the marks of each; None where they are unknown."""
+    sizes = [0 if marks is None else len(marks) for marks in pages]
+    known = [marks for marks in pages if marks is not None]
+    return TemplateMarks(
+        np.concatenate([np.zeros(0, np.bool_), *known]),
+        np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64),
+        np.array([marks is not None for marks in pages], np.bool_),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Verdicts:
     """Verdicts of n pages.
@@ -166,6 +198,7 @@ class Verdicts:
     found_by: uint8[n] (KeyKind), 0 for a page that is no duplicate
     cut: bool[n], whether index.candidate_limit ended the search before the original or the last candidate
     replaces: n entries, the best original that a superseding page replaces (policy.keep), None for other pages
+    marks: template text in the pages; None for a scheme without host memory
     """
 
     kind: NDArray[np.uint8]
@@ -176,6 +209,7 @@ class Verdicts:
     found_by: NDArray[np.uint8]
     cut: NDArray[np.bool_]
     replaces: Sequence[Entry | None]
+    marks: TemplateMarks | None = None
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -196,6 +230,7 @@ class Verdicts:
             self.found_by[rows],
             self.cut[rows],
             self.replaces[rows],
+            None if self.marks is None else self.marks.part(start, end),
         )
 
 
@@ -216,4 +251,18 @@ def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
         np.concatenate([part.found_by for part in parts]),
         np.concatenate([part.cut for part in parts]),
         tuple(replaced for part in parts for replaced in part.replaces),
+        _joined_marks([part for part in parts if len(part)]),
+    )
+
+
+def _joined_marks(parts: Sequence[Verdicts]) -> TemplateMarks | None:
+    marks = [part.marks for part in parts if part.marks is not None]
+    if not marks or len(marks) < len(parts):
+        return None
+    behind = np.cumsum([0, *(len(one.is_template) for one in marks)])
+    bounds = [one.bounds[1:] + first for one, first in zip(marks, behind.tolist(), strict=False)]
+    return TemplateMarks(
+        np.concatenate([one.is_template for one in marks]),
+        np.concatenate([np.zeros(1, np.int64), *bounds]),
+        np.concatenate([one.known for one in marks]),
     )

@@ -18,6 +18,7 @@ from spotsieve.stream.cli.options import (
     add_salt_argument,
     add_scheme_arguments,
     add_settings_arguments,
+    add_text_argument,
     add_timeout_argument,
     directory,
     file_name,
@@ -59,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help='add the column "cluster" to --verdicts: the id of the page that its copies share (policy.keep = first)',
     )
+    add_text_argument(parser)
     parser.add_argument(
         "--rejected", type=file_name, metavar="DIR", help="JSONL: records that hold no page, with the reason"
     )
@@ -113,6 +115,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.local.backfill.processes.readers import ProcessReaders
     from spotsieve.stream.local.backfill.ray_cluster import RayReaders, RayShards, check_ray, connect_ray
     from spotsieve.stream.local.backfill.run import Backfill
+    from spotsieve.stream.local.file_filter import text_columns
     from spotsieve.stream.sharding.rounds import limits_in_shards
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
@@ -136,11 +139,21 @@ def run(options: argparse.Namespace) -> int:
         # A reader does not know which pages of other readers' inputs superseded others.
         rule, then = 'needs policy.keep = "first"', "leave it out, and run `spotsieve clusters` over --verdicts"
         raise SettingError("--cluster-ids", rule, settings.policy.keep, then)
+    if options.text:
+        text_columns(scheme, outputs["out"], [file.source for file in inputs])
     states, settings = other_states(options, settings, options.state)
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
         backfill = Backfill(
-            options.state, settings, scheme, inputs, outputs, states, options.timeout, options.cluster_ids
+            options.state,
+            settings,
+            scheme,
+            inputs,
+            outputs,
+            states,
+            options.timeout,
+            options.cluster_ids,
+            options.text,
         )
         stack.enter_context(backfill)
         _check_inputs_stay(backfill)

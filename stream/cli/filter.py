@@ -19,6 +19,7 @@ from spotsieve.stream.cli.options import (
     add_salt_argument,
     add_scheme_arguments,
     add_settings_arguments,
+    add_text_argument,
     add_timeout_argument,
     check_names,
     directory,
@@ -86,12 +87,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help='add "cluster" to each line of --verdicts and --duplicates: the id of the page that its copies share',
     )
+    add_text_argument(parser)
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on standard output")
     add_scheme_arguments(parser)
     add_force_argument(parser)
     add_timeout_argument(parser)
     add_settings_arguments(parser)
-    show_in_help_all(parser, "--timeout", "--salt-from", "--revisits", "--rejected", "--stdin-name", "--cluster-ids")
+    show_in_help_all(
+        *(parser, "--timeout", "--salt-from", "--revisits", "--rejected", "--stdin-name", "--cluster-ids", "--text")
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -108,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.files.verdict_lines import ClusterIds
     from spotsieve.stream.local.against import log_ids_of, open_states
     from spotsieve.stream.local.engines import LocalEngine
-    from spotsieve.stream.local.file_filter import filter_files
+    from spotsieve.stream.local.file_filter import filter_files, text_columns
     from spotsieve.stream.local.input_ledger import check_and_note_inputs, name_of_stream
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
@@ -126,6 +130,10 @@ def run(options: argparse.Namespace) -> int:
     form = form_of(inputs, out) if out is not None else None
     states, settings = other_states(options, settings, options.state)
     scheme = scheme_in_scope(settings)
+    sources = [file.source for file in inputs]
+    texts = text_columns(scheme, out, [*sources, *filter(None, [out])]) if options.text else None
+    if form is not None and texts is not None:
+        form = texts.add_empty(*form), form[1]
     summary = FilterSummary(files=len(inputs))
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:
@@ -134,12 +142,19 @@ def run(options: argparse.Namespace) -> int:
         directory = stack.enter_context(_state_directory(options.state))
         with contextlib.closing(ProgressLine(sys.stderr, None)) as catching_up:
             others = stack.enter_context(open_states(states, settings, options.timeout, catching_up.update_step))
-            local = LocalEngine(directory, settings, scheme, catching_up.update_records, others=others)
+            local = LocalEngine(
+                directory,
+                settings,
+                scheme,
+                catching_up.update_records,
+                others=others,
+                with_marks=texts is not None,
+            )
             stack.enter_context(local)
         log_ids = log_ids_of(states)
         if options.state is not None:
-            sources = [file.source for file in inputs if file.source != STDIN]
-            check_and_note_inputs(directory, settings.input, sources, local.knows_source, log_ids)
+            named = [source for source in sources if source != STDIN]
+            check_and_note_inputs(directory, settings.input, named, local.knows_source, log_ids)
 
         def check_stream(number: int) -> None:
             named = [name_of_stream(STDIN, number)]
@@ -162,6 +177,7 @@ def run(options: argparse.Namespace) -> int:
                 stopping,
                 revisits=options.revisits,
                 clusters=ClusterIds() if options.cluster_ids else None,
+                texts=texts,
                 on_batch=lambda: line.update(summary.pages, summary.duplicates, summary.bytes_read),
                 on_stream=check_stream,
             )

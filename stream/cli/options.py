@@ -96,6 +96,16 @@ def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_text_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the flag --text."""
+    parser.add_argument(
+        "--text",
+        action="store_true",
+        help="JSONL and Parquet: add the main text of each page to --out, as spotsieve_main_text, and its text without "
+        "template text of its host, as spotsieve_text_without_template",
+    )
+
+
 def add_force_argument(parser: argparse.ArgumentParser) -> None:
     """Add --force, for commands that write files."""
     parser.add_argument("--force", action="store_true", help="overwrite existing outputs")

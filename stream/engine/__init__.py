@@ -19,8 +19,10 @@ from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.signature import Signatures
-from spotsieve.stream.base.verdict import Verdicts, concatenate, no_verdicts
+from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, marks_of_pages, no_verdicts
 from spotsieve.stream.judge import PLAIN, Policy, RecordJudgment, judge_isolated, judge_record, policy_of
+from spotsieve.stream.judge.by_host.confirmation import look_up_page
+from spotsieve.stream.judge.by_host.distinctive_text import is_template
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
@@ -183,6 +185,26 @@ class Engine:
         view = LiveView(self.state, clock.floor) if clock.floor else self.state
         limits = self.limits
         return judge_record(pages, self.scheme, view, limits.bucket_cap, limits.candidate_limit, self._policy)
+
+    def with_marks(self, verdicts: Verdicts, signatures: Signatures) -> Verdicts:
+        """The verdicts with the template marks of all novel pages.
+
+        A page that was judged before is marked by the present memory of its host.
+        Raises ValueError for a scheme without host memory.
+        """
+        bars = self.scheme.bars
+        if bars is None:
+            raise ValueError(f"the scheme {self.scheme.name} has no memory of hosts")
+        novel = verdicts.kind == Kind.NOVEL
+        marks = verdicts.marks
+        if marks is not None and bool(marks.known[novel].all()):
+            return verdicts
+        pages = [None if marks is None else marks.of_page(row) for row in range(len(verdicts))]
+        for row in np.flatnonzero(novel).tolist():
+            if pages[row] is None:
+                flags = look_up_page(signatures.part(row, row + 1), self.state, bars, self._policy.rules)
+                pages[row] = is_template(flags)
+        return replace(verdicts, marks=marks_of_pages(pages))
 
 
 def empty_update(signatures: Signatures, first_number: int) -> IndexUpdate:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import xxhash
 
-from spotsieve.stream.base.errors import InputError, RejectReason
+from spotsieve.stream.base.errors import InputError, RejectReason, SettingError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.compression import CompressedStream, GzipMembers
@@ -59,6 +59,7 @@ class Record:
     place: the location of a Parquet row
     span: the byte range of a JSONL line
     packed: the gzip member whose content is exactly `raw`, as stored in the file, if there is one
+    added: text columns that a written Parquet row gets besides its own
     """
 
     number: int
@@ -67,6 +68,7 @@ class Record:
     place: RowPlace | None = None
     span: Span | None = field(default=None, compare=False)
     packed: bytes | None = field(default=None, compare=False, repr=False)
+    added: Mapping[str, str | None] | None = field(default=None, compare=False, repr=False)
 
 
 def too_large(number: int, shown: bytes, size: int, most: int) -> Record:
@@ -265,6 +267,15 @@ class FileFormat(InputFormat):
     def writer(self, stream: CompressedStream) -> FormatWriter:
         """The writer that joins records in an output."""
 
+    @property
+    def has_fields(self) -> bool:
+        """Whether a record has fields by name, so that an output can add some."""
+        return False
+
+    def with_fields(self, record: Record, fields: Mapping[str, str | None]) -> Record:  # noqa: ARG002
+        """The record with more fields, for an output. Raises SettingError if it has one of them already."""
+        raise ValueError(f"a record of {self.name} has no fields")
+
     def check_writable(self, name: str) -> None:
         """Check that the package that writes the format is installed. Raises SettingError.
 
@@ -278,6 +289,12 @@ class FileFormat(InputFormat):
         Raises SettingError if records of these inputs cannot be part of one output.
         """
         return None
+
+
+def field_exists(name: str, place: str) -> SettingError:
+    """The SettingError for a field or column that an output adds and a record has. place: of the record"""
+    rule = f"adds {name} to each page, and {place} has it already, perhaps from an earlier run"
+    return SettingError("--text", rule, None, "rename or remove it in the input, or leave out --text")
 
 
 def check_installed(name: str, format_name: str, package: str, extra: str) -> None:

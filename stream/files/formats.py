@@ -5,6 +5,7 @@ To add a format, write its class (stream/files/file_format.py) and add it to FOR
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
 from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.files.compression import COMPRESSORS
@@ -78,6 +79,12 @@ def formats_named(output: str, endings: Sequence[str]) -> frozenset[FileFormat]:
         if not one.compressible and endings[-1] not in one.endings:
             _reject_compressed(output, one)
     return named
+
+
+def formats_by_name(name: str) -> set[FileFormat]:
+    """The formats in which records of a file of this name are written; empty if its name shows none."""
+    endings = {ending.lower() for ending in PurePosixPath(name).suffixes[-2:]}
+    return {one.written_as for one in FORMATS if not endings.isdisjoint(one.endings)}
 
 
 def check_named(output: str, named: frozenset[FileFormat], compressed: bool, wanted: FileFormat) -> None:

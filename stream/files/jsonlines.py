@@ -1,6 +1,9 @@
 """Reads and writes JSONL in bounded memory: each line is a record, and blank lines are skipped."""
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import orjson
 
 from spotsieve.stream.base.errors import InputError, RejectReason
 from spotsieve.stream.base.page import Page
@@ -14,8 +17,10 @@ from spotsieve.stream.files.file_format import (
     Intake,
     Record,
     Span,
+    field_exists,
     too_large,
 )
+from spotsieve.stream.sign.text.prose import parse_json
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -38,6 +43,21 @@ class JsonLines(FileFormat):
     def decode(self, file_record: FileRecord, intake: Intake) -> Page:
         """The page in the fields of the object."""
         return intake.page_of_fields(file_record)
+
+    @property
+    def has_fields(self) -> bool:
+        """True: a line is an object."""
+        return True
+
+    def with_fields(self, record: Record, fields: Mapping[str, str | None]) -> Record:
+        """The line with more fields at the end of its object; all other bytes are unchanged."""
+        line = record.raw.rstrip()
+        for name in fields:
+            # The bytes may be part of a text, so look closely.
+            if name.encode() in line and name in (parse_json(line.decode("utf-8", "replace")) or ()):  # type: ignore[operator]
+                raise field_exists(name, f"line {record.number + 1}")
+        separator = b"" if line[:-1].rstrip().endswith(b"{") else b","
+        return dataclasses.replace(record, raw=line[:-1] + separator + orjson.dumps(fields)[1:])
 
     def writer(self, stream: CompressedStream) -> FormatWriter:
         """A writer that ends every record with a line feed."""

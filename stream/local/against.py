@@ -36,7 +36,7 @@ from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import describe_difference, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures, join_signatures
-from spotsieve.stream.base.verdict import Kind, Reason, Verdicts, concatenate
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts, concatenate, marks_of_pages
 from spotsieve.stream.judge import Match, as_empty, find_matches, judge_alone, policy_of
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
@@ -193,7 +193,18 @@ def _overwritten(verdicts: Verdicts, rows: NDArray[np.int64], later: Verdicts, y
     candidates, cut = verdicts.candidates.copy(), verdicts.cut.copy()
     candidates[rows] += later.candidates
     cut[rows] |= later.cut
-    return Verdicts(**columns, originals=tuple(originals), candidates=candidates, cut=cut, replaces=tuple(replaces))
+    marks: list[NDArray[np.bool_] | None] = [None] * len(verdicts)
+    if later.marks is not None:
+        for one, row in enumerate(rows.tolist()):
+            marks[row] = later.marks.of_page(one)
+    return Verdicts(
+        **columns,
+        originals=tuple(originals),
+        candidates=candidates,
+        cut=cut,
+        replaces=tuple(replaces),
+        marks=None if later.marks is None else marks_of_pages(marks),
+    )
 
 
 def _take(signatures: Signatures, rows: NDArray[np.int64]) -> Signatures:

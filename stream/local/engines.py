@@ -106,18 +106,20 @@ class LocalEngine:
         on_catch_up: OnCatchUp = lambda *_: None,
         make_engine: MakeEngine | None = None,
         others: OtherStates | None = None,
+        with_marks: bool = False,
     ) -> None:
         """Open log and state, and apply the records that the state does not have yet.
 
         make_engine: makes the engine; None makes the usual one, which judges in this process
         others: states whose pages are dropped before this state judges; they have its salt (check_states)
+        with_marks: whether verdicts mark the template text of all novel pages
         Raises StateError, StateLockedError, SettingsMismatch, CorruptRecord.
         """
         text = verdict_settings_text(settings)
         self._digest = settings_digest(text)
         self._writer = uuid.uuid4().bytes
         self._sequence = 0
-        self.others = others
+        self.others, self._with_marks = others, with_marks
         self._log, self.notices = open_log(directory)
         try:
             self._state = disk_state(directory, text, LocalLog.name, settings.index)
@@ -205,12 +207,19 @@ class LocalEngine:
         # page that is not indexed then costs the state some 30 bytes; the log has its signature anyway.
         record, decoded = encode_and_keep(signatures, self._writer, self._sequence, self._digest)
         self._sequence += 1
-        return self.engine.apply(decoded, self._log.append(record)).verdicts
+        return self._judge(decoded, record)
 
     def judge_record(self, record: bytes) -> Verdicts:
         """Log and judge a record of pages that were signed and encoded under these settings."""
         self.answer_requests()
-        return self.engine.apply(record, self._log.append(record)).verdicts
+        return self._judge(record, record)
+
+    def _judge(self, decoded: bytes | LogRecord, record: bytes) -> Verdicts:
+        """Log and judge a record. decoded: the record, decoded if that is at hand"""
+        applied = self.engine.apply(decoded, self._log.append(record))
+        if not self._with_marks:
+            return applied.verdicts
+        return self.engine.with_marks(applied.verdicts, applied.record.signatures)
 
     def answer_requests(self) -> None:
         """Make a checkpoint if another process requests one. Judging also does this before each batch."""
@@ -237,9 +246,14 @@ class LocalEngine:
 class MemoryEngine:
     """The engine over a state in memory. Its log records are not stored."""
 
-    def __init__(self, settings: Settings, scheme: Scheme, others: OtherStates | None = None) -> None:
-        """others: states whose pages are dropped before this engine judges; they have its salt (check_states)"""
-        self.others = others
+    def __init__(
+        self, settings: Settings, scheme: Scheme, others: OtherStates | None = None, with_marks: bool = False
+    ) -> None:
+        """others: states whose pages are dropped before this engine judges; they have its salt (check_states)
+
+        with_marks: whether verdicts mark the template text of all novel pages
+        """
+        self.others, self._with_marks = others, with_marks
         self._digest = settings_digest(verdict_settings_text(settings))
         self._state = memory_state(draw_log_identity(salt_from(settings.index)))
         self._offset = 0
@@ -258,7 +272,7 @@ class MemoryEngine:
         record = encode(signatures, _MEMORY_WRITER, self._offset, self._digest)
         verdicts = self.engine.apply(record, self._offset).verdicts
         self._offset += 1
-        return verdicts
+        return self.engine.with_marks(verdicts, signatures) if self._with_marks else verdicts
 
     def close(self) -> None:
         """Free the state."""

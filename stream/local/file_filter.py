@@ -5,15 +5,16 @@ and, with `--revisits`, a revisit record in place of each dropped page.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from spotsieve.stream.base.errors import PageError, SettingError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import logged_url
-from spotsieve.stream.base.verdict import Reason, Verdicts
-from spotsieve.stream.files.file_format import Record, content_number
+from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.files.file_format import FileFormat, Record, content_number
+from spotsieve.stream.files.formats import formats_by_name
 from spotsieve.stream.files.inputs import STDIN, Input
 from spotsieve.stream.files.outputs import FileOutputs, OutputFile
 from spotsieve.stream.files.reader import RecordResult
@@ -25,25 +26,98 @@ from spotsieve.stream.files.warc.revisits import Originals, revisit_of
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
 from spotsieve.stream.local.engines import LocalEngine, PreparedPages
 from spotsieve.stream.local.summary import FilterSummary
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.prepared_pages import text_of
 from spotsieve.stream.sign.schemes.url_rules import page_rules
+
+MAIN_TEXT, TEXT_WITHOUT_TEMPLATE = TEXT_COLUMNS = "spotsieve_main_text", "spotsieve_text_without_template"
+"""The fields, and the columns, that --text adds to each page."""
+
+
+class TextColumns:
+    """Adds the text of a page to its record (--text). The values of an unchecked page are null."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        """scheme: of the judge. Raises SettingError if it judges no main text."""
+        if scheme.bars is None:
+            rule = "adds the text by which the scheme spotsieve judges a page"
+            raise SettingError("--text", rule, scheme.name, "use --scheme spotsieve, or leave out --text")
+        self._scheme = scheme
+
+    def add_to(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> Record:
+        """The record of a page with its text. The verdict must mark the template text of a novel page.
+
+        Raises SettingError for a record without fields, and for one that has a field of this name.
+        """
+        fields: dict[str, str | None] = dict.fromkeys(TEXT_COLUMNS)
+        if int(verdicts.kind[row]) == Kind.NOVEL:
+            marks = None if verdicts.marks is None else verdicts.marks.of_page(row)
+            assert marks is not None, "the engine marks the template text of novel pages"
+            fields = dict(zip(TEXT_COLUMNS, text_of(page, self._scheme, marks), strict=True))
+        return with_fields(outcome.record, outcome.format, fields)
+
+    def add_empty(self, record: Record, format_: FileFormat) -> Record:
+        """The record with the columns and without text, for the layout of an output. Raises as add_to."""
+        return with_fields(record, format_, dict.fromkeys(TEXT_COLUMNS))
+
+
+def text_columns(scheme: Scheme, out: str | None, names: Iterable[str]) -> TextColumns:
+    """The columns of --text for a run. out: the output of pages  names: of the files that it reads and writes
+
+    Raises SettingError if the run has no output of pages, or if the name of a file shows that records have no fields.
+    """
+    if out is None:
+        raise SettingError("--text", "needs --out, which gets the texts", None, "such as --out novel.jsonl")
+    columns = TextColumns(scheme)
+    for name in names:
+        for format_ in formats_by_name(name):
+            check_text_format(format_)
+    return columns
+
+
+def with_fields(record: Record, format_: FileFormat, fields: Mapping[str, str | None]) -> Record:
+    """A record with more fields. Raises SettingError for a format without fields, and for a field that exists."""
+    check_text_format(format_)
+    return format_.with_fields(record, fields)
+
+
+def check_text_format(format_: FileFormat) -> None:
+    """Check that records of a format can get the columns of --text. Raises SettingError."""
+    if not format_.has_fields:
+        rule = f"adds fields to the pages of JSONL and Parquet files, and {format_.name} records have no fields"
+        then = "leave out --text, or take the texts from the library (docs/library.md)"
+        raise SettingError("--text", rule, None, then)
 
 
 class RecordOutput:
     """Writes the records of `--out`, in the order of the input files and independent of micro-batches."""
 
     def __init__(
-        self, out: OutputFile, summary: FilterSummary, revisits: bool, companion_uris: Sequence[str] = ()
+        self,
+        out: OutputFile,
+        summary: FilterSummary,
+        revisits: bool,
+        companion_uris: Sequence[str] = (),
+        texts: TextColumns | None = None,
     ) -> None:
         """Start without records.
 
         revisits: whether a revisit record replaces each dropped page of a WARC file
         companion_uris: patterns of the URIs of records that a crawler writes about pages
+        texts: adds the text of each page to its record
         """
+        self._texts = texts
         self._out = out
         self._summary = summary
         self._revisits = revisits
         self._companions = Companions(companion_uris)
         self._originals = Originals()
+
+    def know_record(self, record: Record, format_: FileFormat) -> None:
+        """Take the layout of the output from a record without writing it. Raises SettingError as write_page."""
+        if self._texts is not None:
+            record = self._texts.add_empty(record, format_)
+        self._out.know_record(record, format_)
 
     def write_page(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> None:
         """Write the record of a page, unless the page is dropped.
@@ -53,6 +127,8 @@ class RecordOutput:
         """
         record, format_ = outcome.record, outcome.format
         dropped = verdicts.is_duplicate(row)
+        if self._texts is not None:
+            record = self._texts.add_to(outcome, page, verdicts, row)
         if format_ != WARC:
             if self._revisits:
                 rule = f"works for WARC files only, and {page.source} is {format_.name}"
@@ -115,6 +191,7 @@ def filter_files(
     stopping: threading.Event,
     revisits: bool = False,
     clusters: ClusterIds | None = None,
+    texts: TextColumns | None = None,
     on_batch: Callable[[], None] = lambda: None,
     on_stream: Callable[[int], None] = lambda _: None,
 ) -> None:
@@ -122,6 +199,7 @@ def filter_files(
 
     revisits: whether a WARC output gets a revisit record in place of each dropped page
     clusters: adds the cluster of each page to the lines of verdicts
+    texts: adds the text of each page to its record; the engine then marks template text
     stopping: when it is set, the current micro-batch is finished and reading stops
     on_batch: called after each micro-batch
     on_stream: called with the content number of the first record of standard input, before it is judged
@@ -129,7 +207,7 @@ def filter_files(
     """
     records = None
     if outputs.out is not None:
-        records = RecordOutput(outputs.out, summary, revisits, settings.input.companion_uris)
+        records = RecordOutput(outputs.out, summary, revisits, settings.input.companion_uris, texts)
     filtered_before = {file.source for file in inputs if local.knows_source(file.source)}
     # Other states are queried in a thread of their own, while this one judges earlier batches.
     ahead = None if local.others is None else local.prepare

@@ -11,14 +11,22 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
-from spotsieve.stream.base.signature import candidate_columns
-from spotsieve.stream.base.verdict import Verdicts
+from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, candidate_columns
+from spotsieve.stream.base.verdict import TemplateMarks, Verdicts
 from spotsieve.stream.judge import RecordJudgment, mark_poison, verdicts_of
+from spotsieve.stream.judge.by_host.distinctive_text import is_template
 from spotsieve.stream.judge.indexed import IndexedOriginals, choose_originals
 from spotsieve.stream.judge.policy import no_urls, preferences_of_pages
 from spotsieve.stream.judge.resolution import Resolution, resolve_record
 from spotsieve.stream.judge.rules import Limits, empty_search, final_kinds
-from spotsieve.stream.sharding.candidates import BucketSizes, ShardCandidates, flags_of_pages, merge_candidates
+from spotsieve.stream.sharding.candidates import (
+    BucketSizes,
+    SentFlags,
+    ShardCandidates,
+    flags_of_pages,
+    merge_candidates,
+    put_flags,
+)
 from spotsieve.stream.sharding.keys import RoundKeys
 from spotsieve.stream.sharding.responses import SentEntries
 from spotsieve.stream.sharding.rounds import Round
@@ -113,6 +121,20 @@ def make_outcome(round_: Round, verdicts: Verdicts, indexed: IndexedOriginals, r
     named = np.fromiter((entry is not None for entry in verdicts.replaces), np.bool_, len(verdicts))
     next_number = round_.first_number + int(np.count_nonzero(resolution.entry != NOBODY))
     return RoundOutcome(verdicts, resolution.entry, next_number, original, np.where(named, longest, NOBODY))
+
+
+def marks_of(signatures: Signatures, resolved: RoundOutcome) -> TemplateMarks | None:
+    """The template text in the new pages of a round that were indexed; None without a memory of hosts.
+
+    signatures: of the pages of the round
+    """
+    if resolved.flags is None or resolved.is_new is None:
+        return None
+    is_indexed = resolved.entry != NOBODY
+    flags = np.zeros(len(signatures.blocks), np.uint8)
+    put_flags(signatures, SentFlags(np.flatnonzero(is_indexed), resolved.flags), flags, is_indexed.copy())
+    known = is_indexed & resolved.is_new & (signatures.status == FINGERPRINTED)
+    return TemplateMarks(is_template(flags), signatures.blocks_bounds, known)
 
 
 def outcome_of_one_process(round_: Round, judged: RecordJudgment) -> RoundOutcome:

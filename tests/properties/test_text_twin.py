@@ -5,6 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotsieve.stream.base.page import Markup
+from spotsieve.stream.sign.features.shown_text import paragraphs_in
+from spotsieve.stream.sign.features.sieve import selected_blocks
 from spotsieve.stream.sign.features.spots import SpotModel, SpotSettings, extract_spots
 from tests.fixtures.pages.page_tokens import tokens_of
 from tests.reference.spots import chains_of, spot_hash
@@ -49,6 +51,16 @@ pages = st.one_of(
 @given(pages, st.sampled_from(Markup))
 def test_the_kernel_reads_any_bytes_as_its_twin_does(page: bytes, markup: Markup) -> None:
     assert tokens_of(page, markup) == blocks_of(page, markup)
+
+
+@settings(max_examples=300, deadline=None)
+@given(pages, st.sampled_from(Markup))
+def test_any_bytes_have_a_paragraph_for_each_block(body: bytes, markup: Markup) -> None:
+    selected, tokens = selected_blocks(body, markup), blocks_of(body, markup)
+    assert selected.ends == sorted(selected.ends)
+    assert all(0 < end <= len(body) for end in selected.ends)
+    texts = paragraphs_in(body, markup, selected, [True] * len(selected.ends))
+    assert len(texts) == len(tokens) == len(selected.kept)
 
 
 @settings(max_examples=300, deadline=None)

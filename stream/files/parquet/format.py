@@ -1,7 +1,8 @@
 """Defines the Parquet format. The optional pyarrow is imported only when a file is read or written."""
 
+import dataclasses
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spotsieve.stream.base.errors import SettingError
@@ -15,6 +16,7 @@ from spotsieve.stream.files.file_format import (
     Intake,
     Record,
     check_installed,
+    field_exists,
 )
 from spotsieve.stream.files.inputs import Input
 
@@ -49,6 +51,18 @@ class Parquet(FileFormat):
         from spotsieve.stream.files.parquet.rows import ParquetSink
 
         return ParquetSink(stream.file, stream.name)
+
+    @property
+    def has_fields(self) -> bool:
+        """True: a row has columns."""
+        return True
+
+    def with_fields(self, record: Record, fields: Mapping[str, str | None]) -> Record:
+        """The row with more columns of text."""
+        for name in fields:
+            if record.place is not None and name in record.place.batch.schema.names:
+                raise field_exists(name, "the file")
+        return dataclasses.replace(record, added=fields)
 
     def check_writable(self, name: str) -> None:
         """Check that pyarrow is installed. Raises SettingError."""

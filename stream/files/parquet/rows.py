@@ -8,7 +8,7 @@ cannot take rows of views.
 import base64
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from typing import Any, BinaryIO
 
@@ -52,19 +52,20 @@ class ParquetSink(FormatWriter):
         self._schema = pa.schema([])
         self._batch: pa.RecordBatch | None = None
         self._rows: list[int] = []
+        self._added: list[Mapping[str, str | None]] = []
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
 
     def know(self, record: Record) -> None:
         """Take the schema from a row without writing it. Raises SettingError if it differs from an earlier schema."""
         place = _place_of(record)
-        schema = place.batch.schema.remove_metadata()
+        schema = with_text_columns(place.batch.schema.remove_metadata(), record.added or ())
         if self._writer is None:
             # pyarrow would store the types that it read, with text in lists as dictionaries. The metadata of the input
             # has the types that the input was written with.
             codec = _codec_of(place.table)
             self._writer = parquet.ParquetWriter(self._file, schema, compression=codec, store_schema=False)
-            self._writer.add_key_value_metadata(wide_metadata(place.table.metadata))
+            self._writer.add_key_value_metadata(wide_metadata(place.table.metadata, record.added or ()))
             self._schema = schema
         elif schema is not self._schema and not schema.equals(self._schema):
             raise other_columns(self._name, schema, self._schema)
@@ -77,6 +78,8 @@ class ParquetSink(FormatWriter):
             self.know(record)
             self._batch = place.batch
         self._rows.append(place.row)
+        if record.added is not None:
+            self._added.append(record.added)
 
     def finish(self) -> None:
         """Write the buffered rows and the footer. A file without rows gets the columns of the known schema, if any."""
@@ -90,9 +93,12 @@ class ParquetSink(FormatWriter):
         """Copy the written rows out of the batch, so that the memory of the batch can be freed."""
         if self._batch is not None and self._rows:
             rows = self._batch.take(pa.array(self._rows, pa.int32()))
+            for name in self._added[0] if self._added else ():
+                column = pa.array([fields[name] for fields in self._added], pa.large_string())
+                rows = rows.append_column(name, column)
             self._waiting.append(rows)
             self._bytes += rows.nbytes
-        self._batch, self._rows = None, []
+        self._batch, self._rows, self._added = None, [], []
         if self._bytes >= GROUP_BYTES or sum(map(len, self._waiting)) >= GROUP_ROWS:
             self._write_group()
 
@@ -144,15 +150,24 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return _rewritten(schema, _without_views)
 
 
-def wide_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes]:
+def with_text_columns(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    """The schema with more columns of text, which may be null; the same object without such columns."""
+    for name in names:
+        schema = schema.append(pa.field(name, pa.large_string()))
+    return schema
+
+
+def wide_metadata(metadata: Mapping[bytes, bytes] | None, added: Collection[str] = ()) -> dict[bytes, bytes]:
     """The key-value metadata of a file, changed for an output with rows of several row groups.
 
-    The types that the file was written with (ARROW:schema) get wide indices. Raises pyarrow.ArrowException, ValueError.
+    The types that the file was written with (ARROW:schema) get wide indices, and more columns of text.
+    added: the names of these columns
+    Raises pyarrow.ArrowException, ValueError.
     """
     widened = dict(metadata or {})
     if _ARROW_SCHEMA in widened:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(widened[_ARROW_SCHEMA])))
-        wide = _rewritten(schema, _with_wide_indices)
+        wide = with_text_columns(_rewritten(schema, _with_wide_indices), added)
         if wide is not schema:
             widened[_ARROW_SCHEMA] = base64.b64encode(wide.serialize().to_pybytes())
     return widened

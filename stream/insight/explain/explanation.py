@@ -18,8 +18,7 @@ from spotsieve.stream.base.verdict import KeyKind, Kind, Reason, Verdicts
 
 if TYPE_CHECKING:
     from spotsieve.stream.insight.explain.page_lookup import RecordedVerdict
-    from spotsieve.stream.insight.explain.shown_text import PageBlocks
-    from spotsieve.stream.insight.explain.texts import TextPair
+    from spotsieve.stream.insight.explain.texts import PageBlocks, TextPair
 
 MAX_NEAREST = 50
 """How many candidates an explanation lists besides the original."""

@@ -25,7 +25,7 @@ from spotsieve.stream.insight.explain.explanation import (
     length_sentence,
     threshold_text,
 )
-from spotsieve.stream.insight.explain.shown_text import BlockRole
+from spotsieve.stream.insight.explain.texts import BlockRole
 
 if TYPE_CHECKING:
     from spotsieve.stream.insight.explain.texts import Block, PageText, TextPair

@@ -28,10 +28,10 @@ from spotsieve.stream.insight.explain.explanation import (
     PairThreshold,
     TextPart,
 )
-from spotsieve.stream.insight.explain.shown_text import PageBlocks
+from spotsieve.stream.insight.explain.texts import PageBlocks
 from spotsieve.stream.judge import judge_alone
 from spotsieve.stream.judge.by_host import thresholds
-from spotsieve.stream.judge.by_host.confirmation import PageConfirmations, confirm_page
+from spotsieve.stream.judge.by_host.confirmation import PageConfirmations, confirm_page, look_up_page
 from spotsieve.stream.judge.by_host.containment import PARTS
 from spotsieve.stream.judge.by_host.distinctive_text import host_figures
 from spotsieve.stream.judge.by_host.thresholds import thresholds_of_pages
@@ -382,11 +382,7 @@ def blocks_by_host(signatures: Signatures, scheme: Scheme, view: StateView, poli
     """The blocks of one page by today's memory of its host; None for schemes without host memories."""
     if scheme.bars is None:
         return None
-    none = np.empty(0, np.uint8)
-    no_pairs = CandidatePairs(
-        np.zeros(2, np.int64), np.empty(0, np.int64), none, none, none, np.full(1, NEVER, np.int64)
-    )
-    return _page_blocks(signatures, confirm_page(signatures, no_pairs, view, scheme.bars, policy.rules))
+    return PageBlocks(signatures.blocks, look_up_page(signatures, view, scheme.bars, policy.rules))
 
 
 def _page_blocks(signatures: Signatures, confirmed: PageConfirmations) -> PageBlocks:

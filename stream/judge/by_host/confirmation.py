@@ -29,7 +29,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
 from spotsieve.stream.judge.by_host.memory import Memory, load_memories
 from spotsieve.stream.judge.by_host.pairs import judge_pair, new_pair_result
 from spotsieve.stream.judge.by_host.thresholds import thresholds_in, thresholds_of_pages
-from spotsieve.stream.judge.candidates import CandidatePairs
+from spotsieve.stream.judge.candidates import NEVER, CandidatePairs
 from spotsieve.stream.judge.policy import Preference, preferences_of_entries
 from spotsieve.stream.sign.schemes import HostThresholds
 from spotsieve.stream.sign.schemes.url_rules import PageRules
@@ -159,6 +159,15 @@ def confirm_page(
 ) -> PageConfirmations:
     """Confirm every candidate pair of one page, pairs with a decisive key included, and record the values of each."""
     return _confirm(signatures, met._replace(proof=np.zeros_like(met.proof)), view, bars, rules, len(met.number))
+
+
+def look_up_page(
+    signatures: Signatures, view: StateView, bars: HostThresholds, rules: PageRules | None = None
+) -> NDArray[np.uint8]:
+    """The flags of the blocks of one page (PageView) by the current memory of its host: uint8[b]."""
+    none = np.empty(0, np.uint8)
+    pairs = CandidatePairs(np.zeros(2, np.int64), np.empty(0, np.int64), none, none, none, np.full(1, NEVER, np.int64))
+    return confirm_page(signatures, pairs, view, bars, rules).asked.flags[: len(signatures.blocks)].copy()
 
 
 def _confirm(

@@ -250,6 +250,11 @@ def host_figures(view: PageView) -> HostFigures:
     )
 
 
+def is_template(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Whether blocks with these flags are template text and not distinctive: uint8[b] -> bool[b]."""
+    return np.asarray(flags & (IS_OWN | IS_TEMPLATE) == IS_TEMPLATE)
+
+
 @inlined
 def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory, int64, float64  ->  view: PageView
     """Look up which text of a page is distinctive. share: HostThresholds.template_share"""

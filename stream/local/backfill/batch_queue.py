@@ -86,8 +86,14 @@ _OUTCOME_BYTES = 1024
 class BatchQueue:
     """First-in, first-out queue of the batches of one input that wait for their verdicts."""
 
-    def __init__(self, file: Input, keep_records: bool, most_bytes: int = MOST_HELD_BYTES) -> None:
-        """keep_records: whether the records of pages will be written  most_bytes: limit on records in memory"""
+    def __init__(
+        self, file: Input, keep_records: bool, most_bytes: int = MOST_HELD_BYTES, keep_bodies: bool = False
+    ) -> None:
+        """keep_records: whether the records of pages will be written  most_bytes: limit on records in memory
+
+        keep_bodies: whether the bodies of pages are needed too
+        """
+        self._keep_bodies = keep_bodies
         self._rereader = RecordRereader.of(file) if keep_records else None
         self._keep_records, self._most, self._bytes = keep_records, most_bytes, 0
         self._waiting: deque[tuple[int, FileBatch | int]] = deque()
@@ -158,10 +164,11 @@ class BatchQueue:
         record = outcome.record
         if not self._keep_records or (self._rereader is not None and self._rereader.has(outcome)):
             record = replace(record, raw=b"", place=None, packed=None)
-        return RecordResult(record, outcome.format, outcome.result._replace(body=b""))
+        page = outcome.result if self._keep_bodies else outcome.result._replace(body=b"")
+        return RecordResult(record, outcome.format, page)
 
 
 def _size_of(outcome: RecordResult) -> int:
     """Approximate size of an outcome in memory, in bytes."""
-    record = outcome.record
-    return _OUTCOME_BYTES + len(record.raw) + len(record.packed or b"")
+    record, body = outcome.record, outcome.result.body if isinstance(outcome.result, Page) else b""
+    return _OUTCOME_BYTES + len(record.raw) + len(record.packed or b"") + len(body)

@@ -6,6 +6,7 @@ judging again (OutcomeStore).
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, writer_of
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.signature import Signatures, page_ids_of
-from spotsieve.stream.base.verdict import Verdicts
+from spotsieve.stream.base.verdict import Verdicts, marks_of_pages
 from spotsieve.stream.sharding.records.frame import (
     KIND_OUTCOME,
     ColumnReader,
@@ -28,7 +29,7 @@ from spotsieve.stream.sharding.records.frame import (
     encode_round_record,
 )
 from spotsieve.stream.sharding.records.resolver import read_outcome, write_outcome
-from spotsieve.stream.sharding.resolution import RoundOutcome
+from spotsieve.stream.sharding.resolution import RoundOutcome, marks_of
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 
@@ -155,10 +156,13 @@ class JudgedPages:
         skipped = page - (self._behind[first - 1] if first else 0)
         for number in self._rounds[first:]:
             kept = next(self._outcomes.read_from(number))
-            ids = page_ids_of(decode(self._record_of(kept)).signatures)
-            verdicts = kept.resolved.verdicts
+            signatures = decode(self._record_of(kept)).signatures
+            ids, of_round = page_ids_of(signatures), kept.resolved.verdicts
+            start = kept.range.start.page
+            pages = signatures.part(start, start + len(of_round))
+            verdicts = replace(of_round, marks=marks_of(pages, kept.resolved))
             for row in range(skipped, len(verdicts)):
-                yield verdicts, row, ids[kept.range.start.page + row]
+                yield verdicts, row, ids[start + row]
             skipped = 0
 
 
@@ -175,4 +179,5 @@ def _gathered(rows: list[tuple[Verdicts, int]]) -> Verdicts:
         column("found_by", np.uint8),
         column("cut", np.bool_),
         tuple(verdicts.replaces[row] for verdicts, row in rows),
+        marks_of_pages([None if verdicts.marks is None else verdicts.marks.of_page(row) for verdicts, row in rows]),
     )

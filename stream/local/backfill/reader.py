@@ -22,7 +22,7 @@ from spotsieve.stream.local.against import Checkpoint, OtherStates, StateVerdict
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
-from spotsieve.stream.local.file_filter import RecordOutput, count_pages, write_outcomes
+from spotsieve.stream.local.file_filter import RecordOutput, TextColumns, count_pages, write_outcomes
 from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
@@ -67,11 +67,12 @@ class Reader:
         salt: int = 0,
         against: Sequence[Checkpoint] = (),
         with_clusters: bool = False,
+        with_text: bool = False,
     ) -> None:
         """Start reading an input. run: prefix of the writer of its records, which identifies the run in the log
 
         salt: of the state that judges the pages  against: other states, whose pages are dropped
-        with_clusters: whether verdicts get the column "cluster"
+        with_clusters: whether verdicts get the column "cluster"  with_text: whether pages get their text
         All inputs of a reader have the same salt and states.
         Raises SettingError if a part cannot be written, StateError if a state cannot be read.
         """
@@ -79,7 +80,8 @@ class Reader:
             self._others = self._closing.enter_context(open_checkpoints(against, self._settings))
         self._writer = run + self._writer[len(run) :]
         self._scheme = salted(self._scheme, salt)
-        self._readings[number] = _OpenInput(file, parts, self._settings, with_clusters)
+        texts = TextColumns(self._scheme) if with_text else None
+        self._readings[number] = _OpenInput(file, parts, self._settings, with_clusters, texts)
 
     def sign(self, number: int) -> SignedRecords | None:
         """Read and sign the next batch of an input, or return None at its end."""
@@ -129,10 +131,12 @@ class Reader:
 class _OpenInput:
     """An input that is being read and written."""
 
-    def __init__(self, file: Input, parts: Parts, settings: Settings, with_clusters: bool) -> None:
+    def __init__(
+        self, file: Input, parts: Parts, settings: Settings, with_clusters: bool, texts: TextColumns | None
+    ) -> None:
         self.summary = FilterSummary()
         self._source = file.source
-        self.held = BatchQueue(file, keep_records=parts.out is not None)
+        self.held = BatchQueue(file, keep_records=parts.out is not None, keep_bodies=texts is not None)
         self._found = deque[StateVerdicts | None]()
         self._settings = settings
         self._whole: RecordOutput | None = None
@@ -142,11 +146,13 @@ class _OpenInput:
                 FileOutputs.open(out=parts.out, duplicates=None, verdicts=None, rejected=parts.rejected)
             )
             if self._outputs.out is not None and parts.out is not None:
+                uris = settings.input.companion_uris
+                self._whole = RecordOutput(
+                    self._outputs.out, self.summary, revisits=False, companion_uris=uris, texts=texts
+                )
                 form = form_of([file], parts.out)
                 if form is not None:
-                    self._outputs.out.know_record(*form)
-                uris = settings.input.companion_uris
-                self._whole = RecordOutput(self._outputs.out, self.summary, revisits=False, companion_uris=uris)
+                    self._whole.know_record(*form)
             self._rows = None
             if parts.verdicts:
                 self._rows = VerdictRows(parts.verdicts, settings.scheme.name, with_clusters)
@@ -165,10 +171,10 @@ class _OpenInput:
     def _check_part(self, batch: FileBatch) -> None:
         """Check that the part can hold records of this format, before any page is judged. Raises InputError."""
         first = next((outcome for outcome in batch.outcomes if isinstance(outcome.result, Page)), None)
-        if first is None or self._outputs.out is None:
+        if first is None or self._whole is None:
             return
         try:
-            self._outputs.out.know_record(first.record, first.format)
+            self._whole.know_record(first.record, first.format)
         except SettingError as error:
             raise InputError(
                 self._source,

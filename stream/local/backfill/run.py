@@ -75,6 +75,7 @@ class Driver:
         """
         self._tasks, self._local, self._judged, self._run_file = tasks, local, judged, run_file
         self._with_originals = any(task.parts.verdicts for task in tasks)
+        self._with_text = any(task.with_text for task in tasks)
         self._digest = local.engine.settings_digest
         self._stopped, self._on_batch, self._progress = stopped, on_batch, BackfillProgress()
         self._so_far = dict[int, BackfillProgress]()
@@ -134,7 +135,10 @@ class Driver:
             return self._judge_new(record)
         signed = decode(record)
         signatures = signed.signatures
-        verdicts = self._judged.verdicts_from(page, signatures.part(0, min(known, len(signatures))), source)
+        first = signatures.part(0, min(known, len(signatures)))
+        verdicts = self._judged.verdicts_from(page, first, source)
+        if self._with_text:
+            verdicts = self._local.engine.with_marks(verdicts, first)
         if known >= len(signatures):
             return verdicts
         rest = encode(signatures.part(known, len(signatures)), signed.writer, signed.sequence, self._digest)
@@ -157,6 +161,8 @@ class Driver:
             # Without verdict files nobody reads them, and they take longer to send than everything else.
             nobody = (None,) * len(verdicts)
             verdicts = replace(verdicts, originals=nobody, replaces=nobody)
+        if not self._with_text:
+            verdicts = replace(verdicts, marks=None)
         self._schedule.write(number, verdicts)
         self._on_batch(self._progress)
 
@@ -187,27 +193,29 @@ class Backfill:
         against: Sequence[Path] = (),
         timeout_s: float = TIMEOUT_S,
         with_clusters: bool = False,
+        with_text: bool = False,
     ) -> None:
         """Prepare a run without opening anything. outputs: directories or URLs of `out`, `verdicts` and `rejected`
 
         against: states whose pages are dropped; they and the settings are those of check_states
         timeout_s: how long to wait for a process that owns one of them
-        with_clusters: whether verdicts get the column "cluster"
+        with_clusters: whether verdicts get the column "cluster"  with_text: whether pages get their text
         Raises SettingError if another run of the directory was interrupted, StateError if its run file is unreadable.
         """
         self._directory, self._settings, self._scheme = directory, settings, scheme
         self._digest = settings_digest(verdict_settings_text(settings))
         self._against, self._timeout_s = against, timeout_s
-        wanted = run_description(self._digest, settings.input, inputs, outputs, against, with_clusters)
+        wanted = run_description(self._digest, settings.input, inputs, outputs, against, with_clusters, with_text)
         run = find_unfinished_run(directory, wanted)
         self.resumed = run is not None
         self.repeats_faulty = run is None and ended_with_faults(directory, wanted)
         self._run = wanted if run is None else run
         self._id = bytes.fromhex(self._run["id"])
         self.tasks = [
-            Task(file, parts_of(number, file, **outputs), self._id, with_clusters=with_clusters)
+            Task(file, parts_of(number, file, **outputs), self._id, with_clusters=with_clusters, with_text=with_text)
             for number, file in enumerate(inputs)
         ]
+        self._with_text = with_text
         self.notices: list[str] = []
         self._closing = contextlib.ExitStack()
 
@@ -250,7 +258,14 @@ class Backfill:
             return RoundEngine(self._settings, self._scheme, state, self.outcomes, shards)
 
         self.local = self._closing.enter_context(
-            LocalEngine(self._directory, self._settings, self._scheme, on_catch_up, make_engine)
+            LocalEngine(
+                self._directory,
+                self._settings,
+                self._scheme,
+                on_catch_up,
+                make_engine,
+                with_marks=self._with_text,
+            )
         )
         identity = self.local.engine.state.identity.log_identity or NO_LOG
         against = tuple(self._checkpoints())

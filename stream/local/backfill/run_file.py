@@ -1,7 +1,7 @@
 """The run file of a state directory: which backfill is in progress, and which of its inputs are done.
 
 DIR/backfill/run.json    {"version", "settings": digest, "input": {setting: value, ...}, "inputs": [[source, size],
-                         ...], "outputs": {...}, "against": [directory, ...], "cluster_ids", "id": prefix of the
+                         ...], "outputs": {...}, "against": [directory, ...], "cluster_ids", "text", "id": prefix of the
                          writer of its records, "log_id", "first_round", "complete", "faults": number of inputs that
                          were not read to their end, "entries"}
 DIR/backfill/against/    checkpoints of the states in "against" that are no snapshots, until the run is complete
@@ -28,14 +28,14 @@ from spotsieve.stream.local.backfill.outcomes import DIRECTORY
 from spotsieve.stream.local.input_ledger import append_json_line, as_json, difference, read_json_lines
 from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 
-VERSION = 3
+VERSION = 4
 _ID_DIGITS = 16
 _RUN, _DONE = "run.json", "done.jsonl"
-_SAME = ("settings", "input", "inputs", "outputs", "against", "cluster_ids")
+_SAME = ("settings", "input", "inputs", "outputs", "against", "cluster_ids", "text")
 """Fields that identify a run."""
 _OTHERWISE_WRITTEN = ("exact_copies", "faults")
 """Fields of a summary that are no counts."""
-_NAMES = {"input": "input settings", "against": "states in --against", "cluster_ids": "--cluster-ids"}
+_NAMES = {"input": "input settings", "against": "states in --against", "cluster_ids": "--cluster-ids", "text": "--text"}
 
 
 class RunFile:
@@ -162,11 +162,13 @@ def run_description(
     outputs: Mapping[str, str | None],
     against: Sequence[Path] = (),
     with_clusters: bool = False,
+    with_text: bool = False,
 ) -> dict[str, Any]:
     """Content of run.json for a new run. A run can only be continued with equal settings, inputs, outputs and states.
 
     settings_digest: of the settings that change verdicts  settings: how the inputs are read
     against: the other states, whose pages are dropped  with_clusters: whether verdicts get the column "cluster"
+    with_text: whether pages get their text
     """
     return {
         "version": VERSION,
@@ -176,6 +178,7 @@ def run_description(
         "outputs": {flag: name and place_of(name) for flag, name in outputs.items()},
         "against": list(map(str, against)),
         "cluster_ids": with_clusters,
+        "text": with_text,
         "id": uuid.uuid4().hex[:_ID_DIGITS],
         "log_id": None,
         "first_round": 0,

@@ -56,7 +56,7 @@ class Task(NamedTuple):
 
     run: prefix of the writer of its records  salt: of the state, by which it is signed
     against: checkpoints of other states, whose pages are dropped (stream/local/against.py)
-    with_clusters: whether verdicts get the column "cluster"
+    with_clusters: whether verdicts get the column "cluster"  with_text: whether pages get their text (--text)
     """
 
     file: Input
@@ -65,6 +65,7 @@ class Task(NamedTuple):
     salt: int = 0
     against: tuple[Checkpoint, ...] = ()
     with_clusters: bool = False
+    with_text: bool = False
 
 
 @dataclass(slots=True)

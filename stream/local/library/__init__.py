@@ -8,5 +8,6 @@ from spotsieve.stream.local.library.deduplicator import (
     Verdict,
 )
 from spotsieve.stream.local.library.pages import CrawledPage
+from spotsieve.stream.sign.schemes.prepared_pages import ExtractedText
 
-__all__ = ["CrawledPage", "Deduplicator", "DuplicateVerdict", "EmittedVerdict", "Original", "Verdict"]
+__all__ = ["CrawledPage", "Deduplicator", "DuplicateVerdict", "EmittedVerdict", "ExtractedText", "Original", "Verdict"]

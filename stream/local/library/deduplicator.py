@@ -21,6 +21,8 @@ from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_query
 from spotsieve.stream.local.library.keywords import SchemeName, SettingKeywords
 from spotsieve.stream.local.library.pages import CrawledPage, PageMaker
+from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.prepared_pages import ExtractedText, text_of
 
 _KINDS: dict[int, Literal["novel", "unchecked"]] = {Kind.NOVEL: "novel", Kind.UNCHECKED: "unchecked"}
 _REASONS = {int(reason): reason.label for reason in Reason}
@@ -43,6 +45,7 @@ class EmittedVerdict:
     reason: the reason, as docs/guide.md lists them: no_match, empty, ...
     original, score: None; only a duplicate has them
     replaces: if policy.keep is not "first": the emitted page that this copy replaces; otherwise None
+    text: the text of a novel page that was added with text=True; otherwise None
     """
 
     id: str
@@ -52,6 +55,7 @@ class EmittedVerdict:
     original: None = None
     score: None = None
     replaces: Original | None = None
+    text: ExtractedText | None = None
 
     @property
     def is_duplicate(self) -> Literal[False]:
@@ -68,7 +72,7 @@ class DuplicateVerdict:
     reason: the reason, as docs/guide.md lists them: contained, near, exact, ...
     original: the page that it is a copy of
     score: similarity to the original, 0 to 1
-    replaces: None; a page that replaces another is kept
+    replaces, text: None; a page that replaces another, or whose text is of use, is kept
     """
 
     id: str
@@ -78,6 +82,7 @@ class DuplicateVerdict:
     original: Original
     score: float
     replaces: None = None
+    text: None = None
 
     @property
     def is_duplicate(self) -> Literal[True]:
@@ -89,8 +94,13 @@ Verdict = EmittedVerdict | DuplicateVerdict
 """The verdict of a page. After a check of is_duplicate or kind, a type checker knows which of the two it is."""
 
 
-def verdicts_of(ids: Sequence[str], pages: Sequence[Page], parts: Iterable[Verdicts]) -> Iterator[Verdict]:
-    """Verdicts of pages, from those of consecutive parts of them. ids: ids of the pages, in the same order"""
+def verdicts_of(
+    ids: Sequence[str], pages: Sequence[Page], parts: Iterable[Verdicts], text_by: Scheme | None = None
+) -> Iterator[Verdict]:
+    """Verdicts of pages, from those of consecutive parts of them. ids: ids of the pages, in the same order
+
+    text_by: the scheme that judged them, if the verdicts get the text of the pages
+    """
     first = 0
     for part in parts:
         columns = zip(
@@ -103,13 +113,17 @@ def verdicts_of(ids: Sequence[str], pages: Sequence[Page], parts: Iterable[Verdi
             part.replaces,
             strict=True,
         )
-        for name, page, kind, reason, score, original, replaced in columns:
+        for row, (name, page, kind, reason, score, original, replaced) in enumerate(columns):
             if kind == Kind.DUPLICATE:
                 assert original is not None
                 yield DuplicateVerdict(name, page.url, "duplicate", _REASONS[reason], _original(original), score)
             else:
                 replaces = None if replaced is None else _original(replaced)
-                yield EmittedVerdict(name, page.url, _KINDS[kind], _REASONS[reason], replaces=replaces)
+                text = None
+                if text_by is not None and kind == Kind.NOVEL and part.marks is not None:
+                    marks = part.marks.of_page(row)
+                    text = None if marks is None else text_of(page, text_by, marks)
+                yield EmittedVerdict(name, page.url, _KINDS[kind], _REASONS[reason], replaces=replaces, text=text)
         first += len(part)
 
 
@@ -137,6 +151,8 @@ class Deduplicator:
     scheme, threshold: like the flags of `spotsieve filter`
     against: states or snapshots that are only read. A page that one of them contains is a duplicate of its page there,
     by the first that contains it, and is not added. They have one salt, which a new state adopts (docs/files.md)
+    text: whether the verdicts of add(), add_many() and add_batch() have the text of novel pages, as `--text` of
+    `spotsieve filter` writes it
     clock: returns the time of pages without fetched_at, in seconds since the epoch
     settings: any other settings, with two underscores below each section, such as index__horizon_hours=24. A type
     checker finds misspelt ones. The environment is not read.
@@ -167,6 +183,7 @@ class Deduplicator:
         scheme: SchemeName | None = None,
         threshold: float | None = None,
         against: Sequence[str | os.PathLike[str]] = (),
+        text: bool = False,
         clock: Callable[[], float] = time.time,
         **settings: Unpack[SettingKeywords],
     ) -> None:
@@ -185,10 +202,13 @@ class Deduplicator:
         if read_only and others:
             rule = "needs a Deduplicator that adds pages, and this one is read_only"
             raise SettingError("against", rule, None, "leave out read_only, or query one state after the other")
+        if read_only and text:
+            rule = "needs a Deduplicator that adds pages, and this one is read_only"
+            raise SettingError("text", rule, None, "leave out text or read_only")
         if read_only:
             self._use(open_to_query(place, settings_for), clock)
         else:
-            self._use(open_to_add(place, settings_for, against=others), clock)
+            self._use(open_to_add(place, settings_for, against=others, with_marks=text), clock, text)
 
     @classmethod
     def from_engine(cls, opened: OpenEngine, clock: Callable[[], float] = time.time) -> Self:
@@ -197,7 +217,8 @@ class Deduplicator:
         deduplicator._use(opened, clock)
         return deduplicator
 
-    def _use(self, opened: OpenEngine, clock: Callable[[], float]) -> None:
+    def _use(self, opened: OpenEngine, clock: Callable[[], float], text: bool = False) -> None:
+        self._text_by = opened.scheme if text else None
         self._settings, self._scheme = opened.settings, opened.scheme
         self._engine, self._view, self._release = opened.engine, opened.view, opened.close
         self._maker = PageMaker(opened.settings.input, clock)
@@ -317,7 +338,7 @@ class Deduplicator:
             self._failed = True
             parts = list(self._engine.judge_signed(signatures))
             self._failed = False
-        return _verdicts_of_batch(batch, parts)
+        return _verdicts_of_batch(batch, parts, self._text_by)
 
     def _query(self, batch: _Batch) -> Iterator[Verdict]:
         signatures = self._sign(batch)
@@ -368,8 +389,8 @@ class Deduplicator:
             raise StateError(NAME, "is read_only, and adds nothing", None, "call query(), or open the state")
 
 
-def _verdicts_of_batch(batch: _Batch, parts: Iterable[Verdicts]) -> Iterator[Verdict]:
-    return verdicts_of([name for name, _ in batch], [page for _, page in batch], parts)
+def _verdicts_of_batch(batch: _Batch, parts: Iterable[Verdicts], text_by: Scheme | None = None) -> Iterator[Verdict]:
+    return verdicts_of([name for name, _ in batch], [page for _, page in batch], parts, text_by)
 
 
 def _dotted(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:

@@ -104,11 +104,13 @@ def open_to_add(
     name: str = NAME,
     to_query: str = "open it with read_only=True",
     against: Sequence[Path] = (),
+    with_marks: bool = False,
 ) -> OpenEngine:
     """Open an engine over a directory, or in memory. Raises SettingError, StateError.
 
     name: name of the caller for errors  to_query: advice for a state that must not be added to, for errors
     against: states whose pages are copies too; a new state has the settings of the first
+    with_marks: whether verdicts mark the template text of all novel pages
     """
     stored = None if directory is None else _stored_settings(directory, name, to_query)
     if stored is None and against:
@@ -118,14 +120,17 @@ def open_to_add(
     if against:
         against, settings = check_states("against", against, settings, directory)
     scheme = _ready_scheme(settings)
+    if with_marks and scheme.bars is None:
+        rule = "gives the text by which the scheme spotsieve judges a page"
+        raise SettingError("text", rule, scheme.name, 'use scheme="spotsieve", or leave out text')
     with ExitStack() as opening:
         with _owned_lock:
             _check_not_owned(against)
             others = opening.enter_context(open_states(against, settings))
             if directory is None:
-                engine: Engines = MemoryEngine(settings, scheme, others)
+                engine: Engines = MemoryEngine(settings, scheme, others, with_marks)
             else:
-                engine = LocalEngine(directory, settings, scheme, others=others)
+                engine = LocalEngine(directory, settings, scheme, others=others, with_marks=with_marks)
                 _owned[directory.resolve()] = engine
                 opening.callback(_owned.pop, directory.resolve(), None)
             opening.callback(engine.close)

@@ -21,7 +21,7 @@ import xxhash
 from spotsieve.stream.base.page import Page, lay_out
 from spotsieve.stream.base.signature import page_id_text
 from spotsieve.stream.base.urls import host_of
-from spotsieve.stream.insight.explain.shown_text import (
+from spotsieve.stream.sign.features.shown_text import (
     REFERENCE,
     Paragraph,
     ShownText,

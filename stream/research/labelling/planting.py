@@ -29,10 +29,10 @@ from spotsieve.stream.base.page import Markup
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.files.outputs import write_whole
 from spotsieve.stream.files.verdict_lines import page_line
-from spotsieve.stream.insight.explain.shown_text import words_of
 from spotsieve.stream.research.evaluation.trial import PAGES_FILE
 from spotsieve.stream.research.labelling.distinctive_text import OwnPage, Shingles, id_of, write_into
 from spotsieve.stream.research.scoring.truth import NEGATIVE, PAIRS_FILE, TRUTH_FILE
+from spotsieve.stream.sign.features.shown_text import words_of
 
 CUT = (0.65, 0.92)
 """The range of the share of words that remain after a cut."""

@@ -27,11 +27,11 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.insight.explain.shown_text import Paragraph, ShownText, paragraphs_of, read_text
 from spotsieve.stream.research.evaluation.choices import single
 from spotsieve.stream.research.labelling.population import Population, ReviewPair, Stratum, in_order
 from spotsieve.stream.research.models.term_counter import batches_of
 from spotsieve.stream.research.scoring.fresh_text import fresh_json
+from spotsieve.stream.sign.features.shown_text import Paragraph, ShownText, paragraphs_of, read_text
 
 SHINGLE_WORDS = 3
 """The least number of consecutive words of a shared passage."""

@@ -29,12 +29,14 @@ from spotsieve.stream.sign.text.batch import (
     scan_page,
     scan_state,
 )
+from spotsieve.stream.sign.text.html.elements import section_of
 from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS, title_words
 from spotsieve.stream.sign.text.machine import load_int, load_word
 from spotsieve.stream.sign.text.scan_layout import Blocks, empty_blocks, unpack_blocks
 
 MOST_SHINGLE_WORDS = 15
 MOST_MINIMA = 255
+_PREFORMATTED = section_of("pre")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,25 @@ class ScoredBlock:
         return self.reason in REASONS[: KEPT_IN_NEED + 1]
 
 
+class SelectedBlocks(NamedTuple):
+    """The n blocks of one page: which of them are main text, and where they end in the page.
+
+    ends: the offset in bytes at which each block ends; it begins where the last one ends
+    kept: whether each block is main text  preformatted: whether it is in <pre>
+    places: the place of each block, or of the equal block before it, among the packed blocks; -1 without one
+    title: where the content of <title> begins and ends in the page, (0, 0) without a title
+    features: number of shingles of the main text  weak: whether blocks were kept only because text was scarce
+    """
+
+    ends: list[int]
+    kept: list[bool]
+    preformatted: list[bool]
+    places: list[int]
+    title: tuple[int, int]
+    features: int
+    weak: bool
+
+
 def sieve_pages(
     buffer: NDArray[np.uint8],
     bounds: NDArray[np.int64],
@@ -168,6 +189,39 @@ def blocks_of(page: bytes, markup: int) -> list[ScoredBlock]:
         )
         for block, (start, end) in enumerate(pairwise(ends))
     ]
+
+
+def selected_blocks(page: bytes, markup: int) -> SelectedBlocks:
+    """The blocks of one page as places in its bytes, without their words."""
+    if not page:
+        return SelectedBlocks([], [], [], [], (0, 0), 0, False)
+    state, arrays = scan_state(len(page))
+    blocks = empty_blocks(most_blocks(len(page)))
+
+    def run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.uint8]) -> tuple[SievedPages, int]:
+        batch = batch_at(buffer, bounds, flags)
+        return _call(batch, state, blocks, SieveSettings()), batch.buffer
+
+    content = check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup)
+    ((sieved, start),) = in_padded_parts(*content, run)
+    count = int(sieved.block_counts[0])
+    records = arrays[scan_layout.BLOCKS].view(np.int32).reshape(-1, (1 << scan_layout.BLOCK_SHIFT) // 4)[:count]
+    first, last = (int(state[slot // 8]) for slot in (scan_layout.TITLE_START, scan_layout.TITLE_END))
+    places = blocks.places[:count].tolist()
+    if min(places, default=0) < 0:
+        tokens = arrays[scan_layout.TOKENS]
+        texts = [tokens[begin:end].tobytes() for begin, end in pairwise([0, *records[:, 0].tolist()])]
+        listed = {text: place for text, place in zip(texts, places, strict=True) if place >= 0}
+        places = [listed.get(text, -1) for text in texts]
+    return SelectedBlocks(
+        records[:, scan_layout.BLOCK_END // 4].tolist(),
+        (blocks.reasons[:count] <= KEPT_IN_NEED).tolist(),
+        (blocks.sections[:count] >> _PREFORMATTED & 1 != 0).tolist(),
+        places,
+        (first - start, last - start) if last else (0, 0),
+        int(sieved.feature_counts[0]),
+        bool(sieved.weak[0]),
+    )
 
 
 def _joined(parts: list[SievedPages]) -> SievedPages:

@@ -19,14 +19,18 @@ import html
 import re
 from collections.abc import Sequence
 from itertools import groupby
+from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.page_text import sum_outside_links
 from spotsieve.stream.base.signature import IN_NEED, Signatures, SignatureStatus, is_judged, join_signatures
 from spotsieve.stream.base.urls import names_visit
+from spotsieve.stream.sign.features.shown_text import PARAGRAPH_END, paragraphs_in
+from spotsieve.stream.sign.features.sieve import selected_blocks
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import WrappedScheme
 from spotsieve.stream.sign.text.script_text import THIN_WORDS, read_script_text
@@ -80,6 +84,33 @@ def _read(pages: Sequence[Page], signatures: Signatures) -> dict[int, Page]:
         if page is not pages[row]:
             read[row] = page
     return read
+
+
+class ExtractedText(NamedTuple):
+    """The text of a page. main: its main text  without_template: all its text without template text of its host
+
+    Blank lines separate paragraphs.
+    """
+
+    main: str
+    without_template: str
+
+
+def text_of(page: Page, scheme: Scheme, is_template: NDArray[np.bool_]) -> ExtractedText:
+    """The text by which a scheme with host memory judges a page, as the page spells it.
+
+    is_template: bool[b], whether each packed block of the page is template text of its host
+    """
+    selected = selected_blocks(page.body, page.markup)
+    if selected.features < THIN_WORDS or selected.weak:
+        (read,) = pages_as_read(scheme, [page])
+        if read is not page:
+            page, selected = read, selected_blocks(read.body, read.markup)
+    marks = [*is_template.tolist(), False]  # The last one is for blocks that are not listed.
+    kinds = [(kept, not marks[place]) for kept, place in zip(selected.kept, selected.places, strict=True)]
+    shown = paragraphs_in(page.body, page.markup, selected, list(map(any, kinds)))
+    paragraphs = list(zip(shown, filter(any, kinds), strict=True))
+    return ExtractedText(*(PARAGRAPH_END.join(text for text, kind in paragraphs if kind[part]) for part in (0, 1)))
 
 
 HEAD_BYTES = 1 << 16

@@ -36,12 +36,12 @@ def scan_plain(state, start, end):  # int64, int64, int64 -> None
                 blank = False
                 break
         if blank:
-            end_block(state)
+            end_block(state, line - start)
         else:
             spell(state, line, line_end, scan_layout.RAW)
             close_word(state)
         line = line_end + 1
-    end_block(state)
+    end_block(state, end - start)
 
 
 MAX_PAGE_BYTES = (1 << 31) - 1

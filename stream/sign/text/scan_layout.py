@@ -41,9 +41,10 @@ ORDER_COUNTS are 65 integers, scratch (stream/sign/text/normalisation.py)."""
 
 BLOCK_SHIFT = 5
 """A block record takes 2^5 bytes: number of tokens before its end, int32; number of these tokens in links, int32;
-depth of each open section, uint64 with 4 bits each (stream/sign/text/html/elements.py); its lead, int32; 4 unused
-bytes; the lowest depth of each section since the block before, in the form of the depths."""
-BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_LEAD, BLOCK_LOWEST = 4, 8, 16, 24
+depth of each open section, uint64 with 4 bits each (stream/sign/text/html/elements.py); its lead, int32; the offset in
+the page of the tag or line that ends it, int32; the lowest depth of each section since the block before, in the form of
+the depths."""
+BLOCK_LINKS, BLOCK_SECTIONS, BLOCK_LEAD, BLOCK_END, BLOCK_LOWEST = 4, 8, 16, 20, 24
 
 MARKUP, ESCAPABLE, RAW = 0, 1, 2
 """Kinds of text. '<' ends MARKUP text. In ESCAPABLE text '<' is text; in RAW text '<' and '&' are text. In

@@ -103,8 +103,8 @@ def reopen_token(state, address, length):  # int64, int64, int64 -> None
 
 
 @part
-def end_block(state):  # int64 -> None
-    """End the current block. A block without tokens is dropped."""
+def end_block(state, place):  # int64, int64 -> None
+    """End the current block. A block without tokens is dropped. place: where it ends, in bytes from the page's start"""
     count, blocks = load_int(state + scan_layout.TOKEN_COUNT), load_int(state + scan_layout.BLOCK_COUNT)
     if count > load_int(state + scan_layout.BLOCK_START):
         record = load_int(state + scan_layout.BLOCKS) + (blocks << scan_layout.BLOCK_SHIFT)
@@ -115,6 +115,7 @@ def end_block(state):  # int64 -> None
         )
         put_int(record + scan_layout.BLOCK_SECTIONS, load_int(state + scan_layout.SECTIONS))
         put_int32(record + scan_layout.BLOCK_LEAD, load_int(state + scan_layout.LEAD))
+        put_int32(record + scan_layout.BLOCK_END, place)
         put_int(state + scan_layout.BLOCK_COUNT, blocks + 1)
         put_int(state + scan_layout.BLOCK_START, count)
 

@@ -8,8 +8,7 @@ import pytest
 from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
-from spotsieve.stream.insight.explain.shown_text import BlockRole
-from spotsieve.stream.insight.explain.texts import read_pair
+from spotsieve.stream.insight.explain.texts import BlockRole, read_pair
 from spotsieve.stream.insight.explain.trace import blocks_by_host, trace_page
 from spotsieve.stream.judge import PLAIN, judge
 from spotsieve.stream.judge.by_host.containment import ALL_TEXT, TEMPLATE_TEXT

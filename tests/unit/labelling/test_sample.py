@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from spotsieve.stream.cli import main
-from spotsieve.stream.insight.explain.shown_text import read_text, words_of
 from spotsieve.stream.research.labelling.distinctive_text import PageSample, read_own, write_into
 from spotsieve.stream.research.labelling.planting import PlantedEdit, edited
+from spotsieve.stream.sign.features.shown_text import read_text, words_of
 from tests.fixtures.filter_crawl import lines
 from tests.fixtures.pages.spotsieve_pages import page
 

@@ -16,7 +16,7 @@ def examples(document: Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, block.start()) + 1, block[1]) for block in found]
 
 
-@pytest.mark.parametrize(("name", "blocks"), [("README.md", 1), ("docs/library.md", 9)])
+@pytest.mark.parametrize(("name", "blocks"), [("README.md", 1), ("docs/library.md", 10)])
 def test_the_python_of_a_document_runs_from_its_beginning_to_its_end(
     name: str, blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

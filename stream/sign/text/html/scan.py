@@ -348,6 +348,7 @@ def scan_markup(state, start, end, xml):  # int64, int64, int64, bool -> None
             put_int32(record + scan_layout.BLOCK_LINKS, links + in_link * count)
             put_word(record + scan_layout.BLOCK_SECTIONS, sections)
             put_int32(record + scan_layout.BLOCK_LEAD, lead)
+            put_int32(record + scan_layout.BLOCK_END, tag - 1 - start)
             put_word(record + scan_layout.BLOCK_LOWEST, lowest)
             ended = np.int64(count > block_start) & is_block
             block_count += ended
@@ -425,7 +426,7 @@ def scan_markup(state, start, end, xml):  # int64, int64, int64, bool -> None
     put_int(state + scan_layout.IN_LINK, in_link)
     put_word(state + scan_layout.SECTIONS, sections)
     put_int(state + scan_layout.LEAD, lead)
-    end_block(state)
+    end_block(state, end - start)
     if load_int(state + scan_layout.BLOCK_COUNT) > block_count:
         put_word(blocks + (block_count << scan_layout.BLOCK_SHIFT) + scan_layout.BLOCK_LOWEST, lowest)
         block_count += 1
