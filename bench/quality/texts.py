@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.quality.cards import Points
 from bench.peers.extractors import EXTRACTORS
+from bench.quality.cards import Points
 from bench.quality.extracts import extract_all
 from bench.quality.folds import FOLDS, make_folds
 from bench.quality.markdown import table
