@@ -15,7 +15,7 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import page_of_id
-from spotsieve.stream.demo.articles import ArticleEdit
+from spotsieve.stream.demo.articles import NEWSPAPERS, ArticleEdit
 from spotsieve.stream.demo.crawl import CrawlMessage
 from spotsieve.stream.demo.traffic import difference
 from spotsieve.stream.insight.explain.context import ExplainContext, explain, subject_of
@@ -80,10 +80,12 @@ def choose_examples(crawl: list[CrawlMessage], reports: list[dict[str, Any]]) ->
     truth = {sent.url: sent for sent in crawl}
     ranked = sorted(reports, key=lambda report: (-report["score"], report["page"]["url"]))
     clearest: dict[str, dict[str, Any]] = {}
-    for report in ranked:
-        kind = difference(truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]])
-        if report["score"] >= CLEAR_SCORE:
-            clearest.setdefault(kind, report)
+    # Sentences of a template count as main text at first, so copies between sites without such sentences come first.
+    for plain in (True, False):
+        for report in ranked:
+            pair = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
+            if report["score"] >= CLEAR_SCORE and plain == all(sent.template in NEWSPAPERS for sent in pair):
+                clearest.setdefault(difference(*pair), report)
     clear = [clearest[edit.value] for edit in CLEAR_EDITS if edit.value in clearest][:CLEAR_EXAMPLES]
     borderline = [report for report in ranked[-1:] if report["score"] < CLEAR_SCORE]
     return [(report, False) for report in clear] + [(report, True) for report in borderline]

@@ -199,7 +199,7 @@ FIRST_IS_UNEDITED = {
 }
 
 
-def test_clear_cut_examples_of_different_kinds_come_first_and_then_one_borderline_case() -> None:
+def test_clear_cut_examples_come_first_and_then_one_borderline_case() -> None:
     (one, other), (words,), (cut,) = (
         copies(edit, count) for edit, count in ((ArticleEdit.NONE, 2), (ArticleEdit.WORDS, 1), (ArticleEdit.CUT, 1))
     )
@@ -213,7 +213,7 @@ def test_clear_cut_examples_of_different_kinds_come_first_and_then_one_borderlin
     assert choose_examples(CRAWL, [clear, clearer]) == [(clearer, False)]
 
 
-def test_the_borderline_case_is_presented_with_its_estimate_its_true_value_and_the_threshold() -> None:
+def test_the_borderline_case_has_its_estimate_its_exact_value_and_the_threshold() -> None:
     (copy,) = copies(ArticleEdit.WORDS, 1)
     example = explain_example(CRAWL, report_of(copy, 0.62), SETTINGS, borderline=True)
     below = _about_borderline(replace(example, shingles=(100, 58)), default_scheme(SETTINGS))

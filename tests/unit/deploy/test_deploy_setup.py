@@ -114,7 +114,7 @@ def test_the_export_of_peers_holds_the_peers_and_changes_no_version_that_is_test
     assert shared == {key: tested[key][0] for key in shared}
 
 
-def test_the_size_of_the_download_that_is_named_before_it_starts_is_that_of_the_locked_packages() -> None:
+def test_the_size_that_is_named_before_the_download_is_that_of_the_lock() -> None:
     rank = {tag: number for number, tag in enumerate(sys_tags())}
     locked = {(package["name"], package.get("version")): package.get("wheels", []) for package in LOCK["package"]}
     total = 0

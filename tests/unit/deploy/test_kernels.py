@@ -205,7 +205,7 @@ numba.njit(lambda number: number + 1)(1)
     ],
     ids=["in place", "cache elsewhere", "user's cache", "numba first, cache elsewhere", "numba first"],
 )
-def test_an_installed_kernel_is_loaded_wherever_numba_caches_and_whatever_was_imported_first(
+def test_an_installed_kernel_is_loaded_from_anywhere_and_after_numba(
     installed: Tree, tmp_path: Path, program: str, environment: dict[str, str]
 ) -> None:
     placed = {name: str(tmp_path / text) if text == "cache" else text for name, text in environment.items()}
@@ -216,7 +216,7 @@ def test_an_installed_kernel_is_loaded_wherever_numba_caches_and_whatever_was_im
 @pytest.mark.parametrize(
     "setting", [{"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}, {"NUMBA_BOUNDSCHECK": "1"}]
 )
-def test_an_installed_kernel_is_compiled_again_for_another_cpu_and_for_checks_of_bounds(
+def test_an_installed_kernel_is_compiled_again_for_another_cpu_or_bounds_checks(
     installed: Tree, tmp_path: Path, setting: dict[str, str]
 ) -> None:
     installed.run(BITS, NUMBA_CACHE_DIR=str(tmp_path / "cache"), **setting)

@@ -153,7 +153,7 @@ class Compiled(NamedTuple):
         return cls({"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module, __qualname__=function))})
 
 
-def test_progress_is_reported_during_a_kernel_that_takes_long_and_not_between_kernels() -> None:
+def test_progress_is_reported_during_a_long_kernel_and_not_between_kernels() -> None:
     said: list[str] = []
     listener = _CompileListener(said.append)
     name = next(iter(SHARES))

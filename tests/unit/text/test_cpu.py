@@ -60,7 +60,7 @@ def test_a_program_that_has_loaded_numba_keeps_its_own_choice(tmp_path: Path, mo
     assert chosen() == {}
 
 
-def test_installed_kernels_fit_where_numba_was_imported_first_unless_the_user_named_a_cpu(
+def test_installed_kernels_fit_after_numba_unless_the_user_named_a_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "numba", sys)
