@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from numba.core import event
 
 from spotsieve.state.format.meta import STATE_FORMAT, Identity
@@ -27,6 +28,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import find_matches, judge_alone
 from spotsieve.stream.sign.intake.json_text import compile_take_text
 from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.text.script_text import find_scripts
 
 STORY = "<title>The council of the elders</title>" + 4 * (
     "<p>The quick fox at the river was seen by a keeper of the old mill, and it ran to the hill.</p>"
@@ -142,6 +144,7 @@ def _run_kernels(scheme: Scheme) -> None:
     edited copies. At the end the pages are queried, for their verdict alone and for all matches.
     """
     compile_take_text()
+    find_scripts(np.frombuffer(bytes(64), np.uint8), 0)  # For pages with little text, before they are signed.
     first = [
         _page(0, STORY),
         _page(1, STORY),

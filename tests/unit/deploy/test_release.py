@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def sources(tmp_path: Path) -> Path:
     """A git work tree with the files that hold the version."""
     for name in ("pyproject.toml", "__init__.py", "CITATION.cff"):
         (tmp_path / name).write_bytes((REPOSITORY / name).read_bytes())
-    version = release.tomllib.loads((tmp_path / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    version = tomllib.loads((tmp_path / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     (tmp_path / "CHANGELOG.md").write_text(DATED.replace("1.2.0", version), "utf-8")
     author = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     for command in (["init", "-q"], ["add", "."], [*author, "commit", "-q", "-m", "Release"]):
@@ -138,7 +139,7 @@ def test_a_missing_python_is_named_and_the_others_are_built(
 
 
 def test_the_supported_releases_are_those_of_the_classifiers_and_of_cibuildwheel() -> None:
-    project = release.tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
     classifiers = [line.rpartition(" ")[2] for line in project["project"]["classifiers"] if ":: Python :: 3." in line]
     assert list(wheels.PYTHONS) == classifiers
     built = project["tool"]["cibuildwheel"]["build"]

@@ -77,6 +77,7 @@ before = compiled()
 with Deduplicator() as seen:
     kinds = [seen.add(host, f"https://{host}.example/", html_of(1)).kind for host in ("a", "b")]
     seen.query("c", "https://c.example/", html_of(2))
+    seen.query("d", "https://d.example/", "<p>Little text.</p><script>render()</script>")
 assert kinds == ["novel", "duplicate"], kinds
 assert sum(before.values()) > 5, before
 print(*compiled_since(before), sep="\\n", end="")
