@@ -6,6 +6,8 @@ CONFIG ?= spotsieve.toml
 ARGS ?=
 # How many processes run the whole suite. Each has a broker of its own (0.4 GB) and mostly waits for it: more than cores.
 PROCESSES ?= 3
+# The releases of Python that wheels are built for; empty: all that are supported.
+PYTHONS ?=
 # How many of its slowest tests a run names at its end; empty: none.
 SLOWEST ?=
 # The tests that show whether the Kafka driver works: pages through a real broker.
@@ -18,7 +20,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public text
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public text release
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -143,11 +145,11 @@ setup: $(INSTALLED) ## install the environment into .venv and fetch Kafka into t
 docs: $(INSTALLED) ## build the documentation site into build/site
 	@$(PY) -m sphinx -W --keep-going -q -b html docs build/site && echo "build/site/index.html"
 
-wheel: $(INSTALLED) ## build dist/spotsieve-*.whl with the kernels of all schemes compiled for this Python (three minutes)
-	@find stream state -name '*.nb[ic]' -delete
-	@$(PY) -m spotsieve.stream.warm
-	@$(PY) -m pip wheel --disable-pip-version-check --quiet --no-deps --no-index --no-build-isolation -w dist .
-	@ls dist/spotsieve-*.whl
+wheel: $(INSTALLED) ## build wheels with compiled kernels for Python 3.11 to 3.13 into dist (PYTHONS=3.12 for one; five minutes each)
+	@$(PY) -m bench.deploy.wheels $(ARGS) -- $(PYTHONS)
+
+release: $(INSTALLED) ## check version and CHANGELOG.md; build source distribution, wheels, SBOM and checksums into dist (ARGS=--trial)
+	@$(PY) -m bench.deploy.release $(ARGS) -- $(PYTHONS)
 
 $(INSTALLED): uv.lock deploy/uv.txt pyproject.toml deploy/install.sh
 	@sh deploy/install.sh $(VENV)

@@ -9,6 +9,9 @@ become part of the kernel. A kernel with another stamp is compiled again.
 Other numba functions in the process keep numba's cache. numba still chooses the folder: NUMBA_CACHE_DIR, else
 __pycache__ next to the source, else the user's cache folder if that is read-only, or the locators of
 NUMBA_CACHE_LOCATOR_CLASSES.
+
+A kernel that is not there is loaded from __pycache__ next to the source, where a wheel installs it. numba itself never
+reads a folder that it cannot write to, so every user of a package that root installed would compile it again.
 """
 
 import hashlib
@@ -17,10 +20,14 @@ from collections.abc import Callable
 from functools import cache, cached_property, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
-from numba import njit
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _Cache
+from numba import config, njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _Cache
+
+from spotsieve.stream.base.startup import PORTABLE, portable_kernels_fit
 
 _PACKAGE = __name__.partition(".")[0]
 _IMPORT = re.compile(
@@ -105,9 +112,36 @@ class _StampedImplementation(CompileResultCacheImpl):  # type: ignore[misc]  # n
 
 
 class _StampedCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache of one function, with the stamp of this package."""
+    """numba's cache of one function, with the stamp of this package. It also reads the kernel installed with it."""
 
     _impl_class = _StampedImplementation
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        folder = Path(function.__code__.co_filename).parent / "__pycache__"
+        stamp = source_digest(function.__module__)
+        self._installed = IndexDataCacheFile(str(folder), self._impl.filename_base, stamp)
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super()._load_overload(sig, target_context)
+        # Installed kernels have no checks of bounds, and numba's keys do not tell.
+        tried = found is None and self._enabled and not config.BOUNDSCHECK
+        return self._load_installed(sig, target_context) if tried else found
+
+    def _load_installed(self, sig: Any, target_context: Any) -> Any:
+        """The kernel installed with the package, for the CPU that numba compiles for or for PORTABLE; None without it.
+
+        If a program imports numba before this package, numba compiles for this machine's CPU. An object file for
+        PORTABLE can still be linked, and compiling all kernels would take minutes.
+        """
+        own = self._index_key(sig, target_context.codegen())
+        _, (triple, *_), hashes = own
+        keys = [own, (sig, (triple, PORTABLE, ""), hashes)] if portable_kernels_fit() else [own]
+        try:
+            data = next(filter(None, map(self._installed.load, keys)), None)
+        except (AttributeError, ImportError, OSError, EOFError, UnpicklingError):
+            return None  # It is out of date (see _KernelCache.load_overload), or cannot be read.
+        return None if data is None else self._impl.rebuild(target_context, data)
 
 
 class _KernelCache(_Cache):  # type: ignore[misc]

@@ -36,10 +36,16 @@ def choose_cpu(information: Path = Path("/proc/cpuinfo")) -> None:
     Sets environment variables, which child processes inherit. Does nothing if the user has set them, or if numba is
     loaded already: call this before numba is imported.
     """
-    if "numba" in sys.modules or _CPU_NAME in os.environ or _CPU_FEATURES in os.environ:
-        return
-    if cpu_flags(information) >= NEEDED:
+    if "numba" not in sys.modules and portable_kernels_fit(information):
         os.environ[_CPU_NAME], os.environ[_CPU_FEATURES] = PORTABLE, ""
+
+
+def portable_kernels_fit(information: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this machine runs kernels for x86-64-v3, and neither choose_cpu nor the user has told numba a CPU yet.
+
+    It is still true behind choose_cpu if the program imported numba first: numba then compiles for this CPU.
+    """
+    return _CPU_NAME not in os.environ and _CPU_FEATURES not in os.environ and cpu_flags(information) >= NEEDED
 
 
 def cpu_flags(information: Path) -> frozenset[str]:

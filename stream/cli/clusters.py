@@ -120,15 +120,15 @@ def _read_files(options: argparse.Namespace, grouping: "ClusterBuilder", line: "
 def _read_state(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
     """Judge the log of a state again and add the verdicts."""
     from spotsieve.state.still.reading import read_only_state
-    from spotsieve.stream.base.progress import COMPILING
+    from spotsieve.stream.engine.warmup import announced_compiling
     from spotsieve.stream.insight.clusters.sources import check_has_log, judge_log
 
     with read_only_state(options.state, on_progress=line.update_step) as state:
         check_has_log(options.state)
         settings, log = settings_of_state(options, state), state.identity.log_identity
-    line.say(COMPILING)
-    for statement in judge_log(options.state, settings, log, line.update_step):
-        grouping.add(statement)
+    with announced_compiling(line.say):
+        for statement in judge_log(options.state, settings, log, line.update_step):
+            grouping.add(statement)
     return []
 
 

@@ -74,9 +74,10 @@ def _of_files(options: argparse.Namespace) -> "MigrationReport":
             "--state", "must be another directory than --from-state", str(options.state), "choose a new directory"
         )
     from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.engine.warmup import announced_compiling
     from spotsieve.stream.insight.migrate.local import migrate_state
 
-    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+    with contextlib.closing(ProgressLine(sys.stderr, None)) as line, announced_compiling(line.say):
         return migrate_state(options.from_state, options.state, settings, line.update_step, _files(options))
 
 
@@ -86,11 +87,12 @@ def _of_service(options: argparse.Namespace) -> "MigrationReport":
     old = settings_of(argparse.Namespace(config=options.config, given=[]))
     new = settings_of(argparse.Namespace(**{**vars(options), "config": options.to or options.config}))
     from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.engine.warmup import announced_compiling
     from spotsieve.stream.insight.migrate.service import migrate_service
     from spotsieve.stream.observe.logs import configure_logs
 
     configure_logs(new.log, of_a_command=True)
-    with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
+    with contextlib.closing(ProgressLine(sys.stderr, None)) as line, announced_compiling(line.say):
         return migrate_service(old, new, options.switch, line.update_step, _files(options))
 
 

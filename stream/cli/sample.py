@@ -36,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Choose pages, plant copies, write the set, and return the exit code."""
-    from spotsieve.stream.base.progress import COMPILING, ProgressLine
+    from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.engine.warmup import announced_compiling
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.research.labelling.distinctive_text import FEWEST_WORDS, PageSample, read_own
     from spotsieve.stream.research.labelling.planting import ABOUT as EDITS
@@ -56,10 +57,10 @@ def run(options: argparse.Namespace) -> int:
     inputs = check_inputs(options.files)
     chosen = PageSample(options.pages, options.seed)
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
-        line.say(COMPILING)
-        for batch, bytes_read in batches_of(inputs, settings):
-            chosen.add(batch)
-            line.update(chosen.pages, 0, bytes_read)
+        with announced_compiling(line.say):
+            for batch, bytes_read in batches_of(inputs, settings):
+                chosen.add(batch)
+                line.update(chosen.pages, 0, bytes_read)
         line.say("reading the texts")
         taken = chosen.taken()
         pages = read_own(taken)

@@ -15,8 +15,8 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import page_of_id
-from spotsieve.stream.demo.articles import ArticleEdit
-from spotsieve.stream.demo.crawl import RECRAWL, CrawlMessage
+from spotsieve.stream.demo.articles import NEWSPAPERS, ArticleEdit
+from spotsieve.stream.demo.crawl import CrawlMessage
 from spotsieve.stream.demo.traffic import difference
 from spotsieve.stream.insight.explain.context import ExplainContext, explain, subject_of
 from spotsieve.stream.insight.explain.page_lookup import parse_verdict
@@ -32,15 +32,19 @@ from spotsieve.stream.sign.features.sieve import blocks_of
 from spotsieve.stream.sign.intake import Decoder, Message
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope, scheme_of
 
-EXAMPLES = 3
+CLEAR_EDITS = (ArticleEdit.NONE, ArticleEdit.WORDS, ArticleEdit.DATELINE, ArticleEdit.TYPOGRAPHY, ArticleEdit.CUT)
+"""The kinds of clear-cut examples: the first CLEAR_EXAMPLES kinds that the crawl has are shown."""
+CLEAR_EXAMPLES = 2
+CLEAR_SCORE = 0.8
+"""A clear-cut example has at least this estimated containment; the threshold is 0.6."""
 SHOWN_BLOCKS = 3
-PAGE_FILE = "demo-explanation.html"
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicateExample:
     """A dropped page and its original. Pairs are (page, original).
 
+    borderline: it is the dropped page with the least containment, not a clear-cut example
     words, main_words: tokens of the page, and of its main text  boilerplate: the page's longest blocks of it
     shingles: different shingles of the page's main text, and how many of them the original has
     fresh_words: words of the main text that the original lacks, in runs of ten and more
@@ -49,6 +53,7 @@ class DuplicateExample:
     """
 
     report: dict[str, Any]
+    borderline: bool
     difference: str
     words: tuple[int, int]
     main_words: tuple[int, int]
@@ -67,21 +72,28 @@ class DuplicateExample:
         return shared / max(own, 1)
 
 
-def choose_examples(crawl: list[CrawlMessage], reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Up to EXAMPLES reports: the least similar copy of each of the most heavily edited kinds."""
+def choose_examples(crawl: list[CrawlMessage], reports: list[dict[str, Any]]) -> list[tuple[dict[str, Any], bool]]:
+    """The reports to explain, each with whether it is borderline.
+
+    First clear-cut copies, the most similar one of each kind. Then the least similar copy of all, which is borderline.
+    """
     truth = {sent.url: sent for sent in crawl}
-    kinds = [RECRAWL, *(edit.value for edit in ArticleEdit)]
+    ranked = sorted(reports, key=lambda report: (-report["score"], report["page"]["url"]))
+    clearest: dict[str, dict[str, Any]] = {}
+    # Sentences of a template count as main text at first, so copies between sites without such sentences come first.
+    for plain in (True, False):
+        for report in ranked:
+            pair = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
+            if report["score"] >= CLEAR_SCORE and plain == all(sent.template in NEWSPAPERS for sent in pair):
+                clearest.setdefault(difference(*pair), report)
+    clear = [clearest[edit.value] for edit in CLEAR_EDITS if edit.value in clearest][:CLEAR_EXAMPLES]
+    borderline = [report for report in ranked[-1:] if report["score"] < CLEAR_SCORE]
+    return [(report, False) for report in clear] + [(report, True) for report in borderline]
 
-    def kind(report: dict[str, Any]) -> int:
-        return kinds.index(difference(truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]))
 
-    by_kind: dict[int, dict[str, Any]] = {}
-    for report in sorted(reports, key=lambda report: (-report["score"], report["page"]["url"])):
-        by_kind[kind(report)] = report
-    return [by_kind[number] for number in sorted(by_kind)[-EXAMPLES:]]
-
-
-def explain_example(crawl: list[CrawlMessage], report: dict[str, Any], settings: Settings) -> DuplicateExample:
+def explain_example(
+    crawl: list[CrawlMessage], report: dict[str, Any], settings: Settings, *, borderline: bool
+) -> DuplicateExample:
     """Sign the page of a report and its original again, and compare them."""
     truth = {sent.url: sent for sent in crawl}
     sent, first = truth[report["page"]["url"]], truth[report["duplicate_of"]["url"]]
@@ -96,6 +108,7 @@ def explain_example(crawl: list[CrawlMessage], report: dict[str, Any], settings:
     minhash, original_minhash = np.split(signatures.features, signatures.features_bounds[1:-1])
     return DuplicateExample(
         report,
+        borderline,
         difference(sent, first),
         (sum(len(block.tokens) for block in blocks), sum(len(block.tokens) for block in original_blocks)),
         (len(words), len(original_words)),
@@ -121,15 +134,16 @@ def decode(decoder: Decoder, sent: CrawlMessage) -> Page:
     return decoder.decode(Message(sent.key, sent.value, (), "demo", 0, 0, 0))
 
 
-def write_page(
-    folder: Path, crawl: list[CrawlMessage], report: dict[str, Any], raw: bytes, settings: Settings
-) -> Path | None:
-    """Write the explanation of a report as HTML; -> the file, or None without the package jinja2.
+def pages_can_be_written() -> bool:
+    """Whether the package jinja2, which write_page needs, is installed."""
+    return find_spec("jinja2") is not None
+
+
+def write_page(path: Path, crawl: list[CrawlMessage], report: dict[str, Any], raw: bytes, settings: Settings) -> None:
+    """Write the explanation of a report as HTML.
 
     report, raw: the report from the topic of duplicates, parsed and as bytes. Raises StateError.
     """
-    if find_spec("jinja2") is None:
-        return None
     decoder = Decoder(settings.input)
     of_url = {sent.url: sent for sent in crawl}
     page, original = (decode(decoder, of_url[report[side]["url"]]) for side in ("page", "duplicate_of"))
@@ -138,10 +152,8 @@ def write_page(
         context = ExplainContext(settings, scheme, state, state.clock, "of the demo's filter", state.entry_count)
         subject = subject_of(_with_id(page, report["page"]["id"]), scheme, f"the topic {settings.topics.input}")
         explanation = explain(page.url, subject, context, recorded=parse_verdict(raw), texts=[original])
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / PAGE_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html_page(explanation), encoding="utf-8")
-    return path
 
 
 def _with_id(page: Page, text: str) -> Page:

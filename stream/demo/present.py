@@ -56,6 +56,7 @@ def as_json(result: DemoResult) -> str:
         "examples": [
             {
                 **explanation.report,
+                "borderline": explanation.borderline,
                 "difference": explanation.difference,
                 "words": dict(zip(("page", "original"), explanation.words, strict=True)),
                 "kept_words": dict(zip(("page", "original"), explanation.main_words, strict=True)),
@@ -73,11 +74,12 @@ def as_json(result: DemoResult) -> str:
     return json_text(fields, indent=2)
 
 
-def to_look_at(explanation: Path | None) -> str:
-    """Where the HTML page of the last example is. explanation: the file, or None if it was not written"""
-    if explanation is None:
+def to_look_at(written: Sequence[Path]) -> str:
+    """Where the HTML pages of the examples are. written: the files; none if the package for them is missing"""
+    if not written:
         return '\nTo see both texts side by side, install the extra "report" and run the demo again.'
-    return f"\nThe last example above, with both texts side by side\n  {explanation.resolve().as_uri()}"
+    lines = [f"  {path.resolve().as_uri()}" for path in written]
+    return "\n".join(["", "The examples above, with both texts side by side", *lines])
 
 
 def next_steps(command: str, *, kept: bool) -> str:
@@ -178,8 +180,22 @@ def _copies(result: DemoResult) -> Iterator[str]:
 def _examples(result: DemoResult) -> Iterator[str]:
     for number, explanation in enumerate(result.explanations, 1):
         yield ""
-        yield f"Why it was dropped, example {number}: {explanation.difference}"
-        yield from _example(explanation, default_scheme(result.settings))
+        scheme = default_scheme(result.settings)
+        case = "borderline" if explanation.borderline else "clear-cut"
+        yield f"Why it was dropped, example {number} ({case}): {explanation.difference}"
+        if explanation.borderline:
+            yield from _wrapped(_about_borderline(explanation, scheme), "  ")
+        yield from _example(explanation, scheme)
+
+
+def _about_borderline(explanation: DuplicateExample, scheme: SpotsieveSettings) -> str:
+    score, needed, exact = explanation.report["score"], scheme.min_containment, explanation.containment
+    compared = "is below the threshold: other samples could have emitted the page" if exact < needed else "agrees"
+    return (
+        f"Of all dropped pages, the original of this one contains the least of it: {score:.2f} by samples, and "
+        f"{needed:g} is needed. Over all shingles of its main text it is {exact:.2f}, which {compared}. A threshold "
+        f"above {score:.2f} emits it, unless another page contains more of it."
+    )
 
 
 def _example(explanation: DuplicateExample, scheme: SpotsieveSettings) -> Iterator[str]:

@@ -22,7 +22,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.terminal import show
 from spotsieve.stream.demo import present
 from spotsieve.stream.demo.crawl import build_crawl
-from spotsieve.stream.demo.explain import choose_examples, explain_example, write_page
+from spotsieve.stream.demo.explain import choose_examples, explain_example, pages_can_be_written, write_page
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka.jars import cache_directory
 from spotsieve.stream.demo.present import DemoResult
@@ -61,7 +61,7 @@ def run_demo(bootstrap_servers: str | None, *, keep: bool, as_json: bool) -> int
         _print(present.as_json(result) if as_json else present.as_text(result))
         if not as_json:
             _print(present.next_steps(_command(), kept=keep))
-            _print(present.to_look_at(_write_explanation(result)))
+            _print(present.to_look_at(_write_explanations(result)))
         if keep:
             about = present.still_running(settings, filter_process.metrics_url)
             _wait(filter_process, lambda: _print(about, sys.stderr if as_json else sys.stdout))
@@ -83,17 +83,21 @@ def _filter_crawl(settings: Settings, filter_process: FilterProcess, say: Callab
     received = asyncio.run(receive_outputs(settings))
     outcome = compare(crawl, received)
     chosen = [] if outcome.lost else choose_examples(crawl, outcome.reports)
-    explanations = [explain_example(crawl, report, settings) for report in chosen]
+    explanations = [explain_example(crawl, report, settings, borderline=borderline) for report, borderline in chosen]
     return DemoResult(crawl, received, outcome, explanations, seconds, settings)
 
 
-def _write_explanation(result: DemoResult) -> Path | None:
-    """Write the HTML page of the last example, the most heavily edited copy; None without examples."""
-    if not result.explanations:
-        return None
-    report = result.explanations[-1].report
-    raw = next(one.value for one in result.received.duplicates if orjson.loads(one.value) == report)
-    return write_page(cache_directory(), result.crawl, report, raw, result.settings)
+def _write_explanations(result: DemoResult) -> list[Path]:
+    """Write an HTML page for each example; -> the files in their order, none without the package for it."""
+    if not pages_can_be_written():
+        return []
+    reports = {record.value: orjson.loads(record.value) for record in result.received.duplicates}
+    written = list[Path]()
+    for number, example in enumerate(result.explanations, 1):
+        raw = next(value for value, report in reports.items() if report == example.report)
+        written.append(cache_directory() / f"demo-example-{number}.html")
+        write_page(written[-1], result.crawl, example.report, raw, result.settings)
+    return written
 
 
 def _start_broker(stack: ExitStack, say: Callable[[str], None]) -> str:

@@ -405,7 +405,7 @@ def prepare(say: Callable[[str], None] = jars.say_on_stderr) -> None:
     jars.fetch(say)
     with jars.one_at_a_time():
         if not jars.startup_cache().exists():
-            say("preparing a fast broker start (about 10 s, once)")
+            say("preparing a fast broker start, once: 10 s")
             _train(say)
 
 

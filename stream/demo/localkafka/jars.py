@@ -22,7 +22,10 @@ from spotsieve.stream.base.terminal import show
 KAFKA_VERSION = "4.1.0"
 CLASSIC_VERSION = "3.9.1"
 """The last release line with the classic group coordinator, written in Scala."""
-RELEASES = {KAFKA_VERSION: "43 MB", CLASSIC_VERSION: "44 MB"}
+RELEASES = {KAFKA_VERSION: 43, CLASSIC_VERSION: 44}
+"""Each release with the size of its jars in MB."""
+MBIT_PER_S = 50
+"""The speed of a network for which durations of downloads are estimated."""
 RELEASE_VARIABLE = "SPOTSIEVE_LOCAL_KAFKA"
 """The environment variable with the release of all local brokers, in this process and its children."""
 
@@ -50,7 +53,11 @@ def fetch(say: Callable[[str], None] = say_on_stderr) -> None:
     with one_at_a_time():
         java()
         if not _is_complete(_jars_directory()):
-            say(f"fetching Apache Kafka {release()} ({len(_locked_digests())} jars, {RELEASES[release()]}, once)")
+            megabytes = RELEASES[release()]
+            say(
+                f"fetching Apache Kafka {release()}, once: {len(_locked_digests())} jars, {megabytes} MB, "
+                f"{megabytes * 8 / MBIT_PER_S:.0f} s at {MBIT_PER_S} Mbit/s"
+            )
             _fetch_jars()
 
 

@@ -179,7 +179,7 @@ class Replay:
         with ThreadPoolExecutor(1, "sign") as signing, ThreadPoolExecutor(1, "judge") as judging:
             engine = open_engine(self._settings, f"replay of {name}")
             try:
-                compile_kernels(engine.scheme)
+                compile_kernels(engine.scheme, self._say)
                 return asyncio.run(self._run(engine, signing, judging))
             finally:
                 engine.state.close()

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 from random import Random
+from typing import Any
 
 import numpy as np
 import orjson
@@ -19,7 +20,8 @@ from spotsieve.stream.base.verdict import Kind
 from spotsieve.stream.cli.demo import _name_dashboard
 from spotsieve.stream.demo.articles import SITES, ArticleEdit, edit_article, render, write_articles
 from spotsieve.stream.demo.crawl import HOME, ODD, RECRAWL, SEED, SYNDICATED, CrawlMessage, build_crawl
-from spotsieve.stream.demo.explain import default_scheme, explain_example
+from spotsieve.stream.demo.explain import choose_examples, default_scheme, explain_example
+from spotsieve.stream.demo.present import _about_borderline
 from spotsieve.stream.demo.traffic import OutputMessages, compare
 from spotsieve.stream.insight.explain.texts import shingles_in_words
 from spotsieve.stream.judge import judge
@@ -166,7 +168,7 @@ def test_an_explanation_has_the_common_shingles_and_the_longest_common_run() -> 
     first = CRAWL[0]
     copy = next(sent for sent in CRAWL if sent.article == first.article and sent.url != first.url)
     report = {"page": {"id": "1", "url": copy.url}, "duplicate_of": {"id": "0", "url": first.url}, "score": 1.0}
-    explanation = explain_example(CRAWL, report, SETTINGS)
+    explanation = explain_example(CRAWL, report, SETTINGS, borderline=False)
     own, shared = explanation.shingles
     assert 0 < shared <= own
     assert len(explanation.run) > 20
@@ -176,6 +178,48 @@ def test_an_explanation_has_the_common_shingles_and_the_longest_common_run() -> 
     verdicts, _ = judge(scheme.sign(pages_of([first, copy])), scheme, memory_state(), SETTINGS.index.bucket_cap, 64)
     assert abs(verdicts.score[1] - explanation.containment) < 0.15
     assert all(explanation.run[0] in source.lower() for source in explanation.sources)
+
+
+def report_of(copy: CrawlMessage, score: float) -> dict[str, Any]:
+    """The report of a copy of the page that has its article first."""
+    original = next(sent for sent in CRAWL if sent.article == copy.article and sent.url != copy.url)
+    return {"page": {"id": "1", "url": copy.url}, "duplicate_of": {"id": "0", "url": original.url}, "score": score}
+
+
+def copies(edit: ArticleEdit, count: int) -> list[CrawlMessage]:
+    """Copies by this edit whose article's first page is unedited."""
+    found = [
+        sent for sent in CRAWL if (sent.kind, sent.edit) == (SYNDICATED, edit) and sent.article in FIRST_IS_UNEDITED
+    ]
+    return found[:count]
+
+
+FIRST_IS_UNEDITED = {
+    sent.article for sent in reversed({one.article: one for one in reversed(CRAWL)}.values()) if sent.kind == HOME
+}
+
+
+def test_clear_cut_examples_come_first_and_then_one_borderline_case() -> None:
+    (one, other), (words,), (cut,) = (
+        copies(edit, count) for edit, count in ((ArticleEdit.NONE, 2), (ArticleEdit.WORDS, 1), (ArticleEdit.CUT, 1))
+    )
+    clear, clearer, edited, barely = (
+        report_of(copy, score) for copy, score in ((one, 0.9), (other, 1.0), (words, 0.81), (cut, 0.62))
+    )
+    chosen = choose_examples(CRAWL, [barely, edited, clear, clearer])
+    assert chosen == [(clearer, False), (edited, False), (barely, True)]
+    # A copy near the threshold is never presented as a clear-cut one, nor a clear-cut one as borderline.
+    assert choose_examples(CRAWL, [barely]) == [(barely, True)]
+    assert choose_examples(CRAWL, [clear, clearer]) == [(clearer, False)]
+
+
+def test_the_borderline_case_has_its_estimate_its_exact_value_and_the_threshold() -> None:
+    (copy,) = copies(ArticleEdit.WORDS, 1)
+    example = explain_example(CRAWL, report_of(copy, 0.62), SETTINGS, borderline=True)
+    below = _about_borderline(replace(example, shingles=(100, 58)), default_scheme(SETTINGS))
+    assert "0.62 by samples, and 0.6 is needed" in below
+    assert "it is 0.58, which is below the threshold" in below
+    assert "which agrees" in _about_borderline(replace(example, shingles=(100, 61)), default_scheme(SETTINGS))
 
 
 def test_the_demo_names_a_dashboard_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,6 +80,24 @@ def test_a_jar_with_another_digest_is_rejected_and_nothing_is_stored(
     assert not (cache / f"kafka-{jars.KAFKA_VERSION}").exists()
 
 
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(("version", "named"), [("4.1.0", "43 MB, 7 s at 50"), ("3.9.1", "44 MB, 7 s at 50")])
+def test_the_size_and_the_duration_of_the_download_are_named_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch, version: str, named: str
+) -> None:
+    said: list[str] = []
+
+    def resolve(_: Path) -> list[Path]:
+        assert [named in line for line in said] == [True]
+        raise BrokerError("the registry", "was asked")
+
+    monkeypatch.setenv(jars.RELEASE_VARIABLE, version)
+    monkeypatch.setattr(jars, "_resolve", resolve)
+    with pytest.raises(BrokerError, match="was asked"):
+        prepare(said.append)
+    assert said[0].startswith(f"fetching Apache Kafka {version}, once: ")
+
+
 @pytest.mark.parametrize("version", jars.RELEASES)
 def test_the_lock_file_has_a_digest_for_every_jar(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(jars.RELEASE_VARIABLE, version)

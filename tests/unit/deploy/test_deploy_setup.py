@@ -6,8 +6,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+from packaging.markers import Marker
+from packaging.tags import sys_tags
+from packaging.utils import parse_wheel_filename
 
 from tests.conftest import REPOSITORY
 from tests.fixtures.locked_packages import exported
@@ -108,6 +112,22 @@ def test_the_export_of_peers_holds_the_peers_and_changes_no_version_that_is_test
     shared = {key: pin[0] for key, pin in pins(PEERS).items() if key in tested}
     assert shared
     assert shared == {key: tested[key][0] for key in shared}
+
+
+def test_the_size_that_is_named_before_the_download_is_that_of_the_lock() -> None:
+    rank = {tag: number for number, tag in enumerate(sys_tags())}
+    locked = {(package["name"], package.get("version")): package.get("wheels", []) for package in LOCK["package"]}
+    total = 0
+    for (name, marker), (version, *_) in pins(ALL).items():
+        if not marker or Marker(marker.removeprefix("; ")).evaluate():
+            wheels = [(unquote(wheel["url"].rpartition("/")[2]), wheel["size"]) for wheel in locked[name, version]]
+            fitting = [
+                (min((rank[tag] for tag in parse_wheel_filename(file)[3] if tag in rank), default=len(rank)), size)
+                for file, size in wheels
+            ]
+            total += min(fitting, default=(0, 0))[1]
+    (named,) = re.findall(r"fetching (\d+) MB of locked packages", INSTALL.read_text("utf-8"))
+    assert int(named) == pytest.approx(total / 1e6, rel=0.1)
 
 
 @pytest.mark.parametrize("version", ["(3, 10, 14)", "(3, 15, 0)"])

@@ -52,7 +52,7 @@ BITS = """
 import numpy as np
 from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
-assert count_bits(np.uint64(7)) == 3
+print("answer", count_bits(np.uint64(7)))
 print("loaded", sum(count_bits.stats.cache_hits.values()))
 print("folder", count_bits.stats.cache_path)
 """
@@ -171,6 +171,62 @@ def test_a_package_that_cannot_be_written_keeps_kernels_in_the_users_cache(tree:
     ran = [tree.run(BITS, XDG_CACHE_HOME=str(tmp_path / "cache")) for _ in range(2)]
     assert [one["loaded"] for one in ran] == ["0", "1"]
     assert ran[0]["folder"].startswith(str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def installed(tree: Tree) -> Iterator[Tree]:
+    """A package with a compiled kernel, as a wheel installs it. No test writes into it."""
+    assert tree.run(BITS)["loaded"] == "0"
+    folder = tree.package / "stream/sign/fingerprints/__pycache__"
+    before = sorted(path.name for path in folder.iterdir())
+    assert any(name.endswith(".nbi") for name in before)
+    yield tree
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+AFTER_NUMBA = (
+    """
+import numba
+
+numba.njit(lambda number: number + 1)(1)
+"""
+    + BITS
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "environment"),
+    [
+        (BITS, {}),
+        (BITS, {"NUMBA_CACHE_DIR": "cache"}),
+        (BITS, {"NUMBA_CACHE_LOCATOR_CLASSES": "UserWideCacheLocator", "XDG_CACHE_HOME": "cache"}),
+        (AFTER_NUMBA, {"NUMBA_CACHE_DIR": "cache"}),
+        (AFTER_NUMBA, {}),
+    ],
+    ids=["in place", "cache elsewhere", "user's cache", "numba first, cache elsewhere", "numba first"],
+)
+def test_an_installed_kernel_is_loaded_from_anywhere_and_after_numba(
+    installed: Tree, tmp_path: Path, program: str, environment: dict[str, str]
+) -> None:
+    placed = {name: str(tmp_path / text) if text == "cache" else text for name, text in environment.items()}
+    assert installed.run(program, **placed)["answer"] == "3"
+    assert sorted((tmp_path / "cache").rglob("*.nb[ic]")) == []
+
+
+@pytest.mark.parametrize(
+    "setting", [{"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}, {"NUMBA_BOUNDSCHECK": "1"}]
+)
+def test_an_installed_kernel_is_compiled_again_for_another_cpu_or_bounds_checks(
+    installed: Tree, tmp_path: Path, setting: dict[str, str]
+) -> None:
+    installed.run(BITS, NUMBA_CACHE_DIR=str(tmp_path / "cache"), **setting)
+    assert list((tmp_path / "cache").rglob("*.nbc"))
+
+
+def test_an_installed_kernel_that_is_out_of_date_is_compiled_again(installed: Tree, tmp_path: Path) -> None:
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    installed.edit("stream/sign/text/hashing.py", "return folded_product(state ^ K1, K2)", "return state")
+    assert [installed.run(BITS, **cache)["loaded"] for _ in range(2)] == ["0", "1"]
 
 
 @pytest.mark.parametrize("chosen", ["NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"])

@@ -216,18 +216,55 @@ def test_the_installed_command_runs_away_from_the_sources(environment: Environme
     assert "[kafka]" in example.stdout, example.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_an_installed_wheel_with_kernels_compiles_none_at_its_first_use(sources: Path, tmp_path: Path) -> None:
+def about_wheel(wheel: Path) -> dict[str, str]:
+    """The fields of the WHEEL file."""
+    (name,) = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/WHEEL")]
+    return dict(Parser().parsestr(zipfile.ZipFile(wheel).read(name).decode()).items())
+
+
+@pytest.fixture(scope="module")
+def wheel_with_kernels(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of sources in which kernels were compiled, also by another Python."""
     subprocess.run([sys.executable, "-m", "spotsieve.stream.warm", "spotsieve"], cwd=REPOSITORY, check=True)
-    warmed = tmp_path / "sources"
+    folder = tmp_path_factory.mktemp("kernels")
+    warmed = folder / "sources"
     shutil.copytree(sources, warmed)
     for compiled in (path for top in INSTALLED for path in (REPOSITORY / top).rglob("*.nb[ic]")):
         copy = warmed / compiled.relative_to(REPOSITORY)
         copy.parent.mkdir(exist_ok=True)
         shutil.copyfile(compiled, copy)
-    (tmp_path / "dist").mkdir()
-    environment = environment_with(wheel_of(warmed, tmp_path / "dist"), tmp_path / "environment")
+        shutil.copyfile(compiled, copy.with_name(copy.name.replace(OF_THIS_PYTHON, ".py310.")))
+    (folder / "dist").mkdir()
+    return wheel_of(warmed, folder / "dist")
+
+
+OF_THIS_PYTHON = f".py{sys.version_info[0]}{sys.version_info[1]}."
+
+
+def test_a_wheel_without_kernels_fits_every_python_and_one_with_kernels_its_own(
+    wheel: Path, wheel_with_kernels: Path
+) -> None:
+    python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert about_wheel(wheel)["Tag"] == "py3-none-any"
+    assert about_wheel(wheel)["Root-Is-Purelib"] == "true"
+    assert about_wheel(wheel_with_kernels)["Tag"] == f"{python}-{python}-{platform}"
+    assert about_wheel(wheel_with_kernels)["Root-Is-Purelib"] == "false"
+
+
+def test_a_wheel_has_the_kernels_of_its_own_python_alone(wheel_with_kernels: Path) -> None:
+    packed = [name for name in zipfile.ZipFile(wheel_with_kernels).namelist() if name.endswith((".nbi", ".nbc"))]
+    expected = [path for top in INSTALLED for path in (REPOSITORY / top).rglob(f"*{OF_THIS_PYTHON}*nb[ic]")]
+    assert len(packed) == len(expected)
+    assert [name for name in packed if OF_THIS_PYTHON not in name] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_installed_wheel_with_kernels_compiles_none_at_its_first_use(
+    wheel_with_kernels: Path, tmp_path: Path
+) -> None:
+    environment = environment_with(wheel_with_kernels, tmp_path / "environment")
     kernels = {path: path.stat().st_mtime_ns for path in (tmp_path / "environment").rglob("*.nb[ic]")}
     assert kernels
     page = tmp_path / "page.jsonl"

@@ -3,6 +3,9 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -10,7 +13,7 @@ from spotsieve import Deduplicator
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.engine import ApplyResult, Engine
-from spotsieve.stream.engine.warmup import announced_compiling, compile_kernels
+from spotsieve.stream.engine.warmup import SHARES, _CompileListener, announced_compiling, compile_kernels
 from spotsieve.stream.local.library import engines
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS, scheme_of
@@ -61,6 +64,32 @@ print(*compiled_since(before), sep="\\n", end="")
 """
 
 
+IN_MEMORY_AFTER_WARM_UP = """
+from spotsieve import Deduplicator
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.sign.schemes.registry import scheme_of
+from tests.fixtures.kernels import compiled, compiled_since
+from tests.fixtures.pages.crawls import html_of
+
+compile_kernels(scheme_of(Settings().scheme))
+before = compiled()
+with Deduplicator() as seen:
+    kinds = [seen.add(host, f"https://{host}.example/", html_of(1)).kind for host in ("a", "b")]
+    seen.query("c", "https://c.example/", html_of(2))
+    seen.query("d", "https://d.example/", "<p>Little text.</p><script>render()</script>")
+assert kinds == ["novel", "duplicate"], kinds
+assert sum(before.values()) > 5, before
+print(*compiled_since(before), sep="\\n", end="")
+"""
+
+
+def test_the_first_pages_of_the_library_without_a_directory_compile_nothing() -> None:
+    command = [sys.executable, "-c", IN_MEMORY_AFTER_WARM_UP]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("scheme", [name for name in SCHEMES if name not in TERMS or name == "concept"])
 def test_the_first_pages_compile_nothing(scheme: str, tmp_path: object) -> None:
     done = subprocess.run(
@@ -106,13 +135,57 @@ def test_kernels_that_are_compiled_are_announced_with_an_estimate() -> None:
         outer(1)
         inner(0.5)
         outer(2)
-    assert said == [
-        f"compiling the kernels, {done} done: one to four minutes, once for this version" for done in (0, 1)
-    ]
+    assert said[0] == "compiling the kernels, once for this machine: 0 done in 0:00:00, one to four minutes in all"
+    reported = len(said)
     with announced_compiling(said.append):
         outer(3)
     outer(0.5)
-    assert len(said) == 2
+    assert len(said) == reported
+
+
+class Compiled(NamedTuple):
+    """numba's event about a kernel."""
+
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, name: str) -> "Compiled":
+        module, _, function = name.rpartition(".")
+        return cls({"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module, __qualname__=function))})
+
+
+def test_progress_is_reported_during_a_long_kernel_and_not_between_kernels() -> None:
+    said: list[str] = []
+    listener = _CompileListener(said.append)
+    name = next(iter(SHARES))
+    listener.on_start(Compiled.of(name))
+    wait_until(lambda: len(said) > 2, SECONDS, "reports of the thread")
+    listener.on_end(Compiled.of(name))
+    listener.close()
+    assert not listener._thread.is_alive()
+    reported = len(said)
+    listener.on_start(Compiled.of(name))
+    listener.on_end(Compiled.of(name))
+    assert len(said) == reported
+
+
+def test_the_remaining_time_is_estimated_from_the_slowest_kernel() -> None:
+    now = 100.0
+    listener = _CompileListener(lambda _: None, lambda: now)
+    slowest = max(SHARES, key=lambda name: SHARES[name])
+    listener.on_start(Compiled.of(slowest))
+    now += 100 * SHARES[slowest]
+    listener.on_end(Compiled.of(slowest))
+    listener.close()
+    now = 150.0
+    assert listener.text().endswith("1 done in 0:00:50, about 0:00:50 left")
+
+
+def test_the_shares_are_of_kernels_that_exist_and_leave_time_for_the_others() -> None:
+    for name in SHARES:
+        module, _, function = name.rpartition(".")
+        assert callable(getattr(import_module(module), function)), name
+    assert sum(SHARES.values()) < 0.8
 
 
 def test_the_library_says_on_standard_error_that_it_compiles_while_it_compiles(
@@ -126,13 +199,13 @@ def test_the_library_says_on_standard_error_that_it_compiles_while_it_compiles(
             shown += capsys.readouterr().err
             return "\n" in shown
 
-        say("compiling the kernels, 0 done")
+        say("compiling the kernels: 0 done")
         wait_until(announced, SECONDS, "a line on standard error")
 
     monkeypatch.setattr(engines, "compile_kernels", compiling)
     monkeypatch.setattr(engines, "_QUIET_S", 0.01)
     with Deduplicator():
-        assert shown == "spotsieve: compiling the kernels, 0 done\n"
+        assert shown == "spotsieve: compiling the kernels: 0 done\n"
     monkeypatch.undo()
     with Deduplicator():
         assert capsys.readouterr().err == ""

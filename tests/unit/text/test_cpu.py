@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.base.startup import NEEDED, PORTABLE, choose_cpu
+from spotsieve.stream.base.startup import NEEDED, PORTABLE, choose_cpu, portable_kernels_fit
 
 CHOSEN = {"NUMBA_CPU_NAME": PORTABLE, "NUMBA_CPU_FEATURES": ""}
 
@@ -14,7 +14,7 @@ CHOSEN = {"NUMBA_CPU_NAME": PORTABLE, "NUMBA_CPU_FEATURES": ""}
 @pytest.fixture(autouse=True)
 def _nothing_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a new process: numba is not loaded, and nobody has named a CPU."""
-    monkeypatch.delitem(sys.modules, "numba")
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
     for name in CHOSEN:
         monkeypatch.setenv(name, "")  # So that it is as before when the test ends, whatever the test sets.
         monkeypatch.delenv(name)
@@ -58,3 +58,13 @@ def test_a_program_that_has_loaded_numba_keeps_its_own_choice(tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "numba", sys)
     choose_cpu(information(tmp_path, " ".join(NEEDED)))
     assert chosen() == {}
+
+
+def test_installed_kernels_fit_after_numba_unless_the_user_named_a_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "numba", sys)
+    assert portable_kernels_fit(information(tmp_path, " ".join(NEEDED)))
+    assert not portable_kernels_fit(information(tmp_path, " ".join(sorted(NEEDED)[1:])))
+    monkeypatch.setenv("NUMBA_CPU_FEATURES", "")
+    assert not portable_kernels_fit(information(tmp_path, " ".join(NEEDED)))
