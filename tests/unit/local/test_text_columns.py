@@ -12,6 +12,7 @@ import pytest
 from spotsieve import Deduplicator
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.judge import by_host
+from spotsieve.stream.judge.by_host import learning
 from spotsieve.stream.local.file_filter import MAIN_TEXT, TEXT_COLUMNS, TEXT_WITHOUT_TEMPLATE
 from spotsieve.stream.sign.features.shown_text import PARAGRAPH_END
 from tests.fixtures.backfills import backfilled, records_out
@@ -170,7 +171,7 @@ def test_a_poison_page_has_no_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, out = write(tmp_path / "in.jsonl", [noted(seed) for seed in range(6)]), tmp_path / "out.jsonl"
-    judged = by_host.resolution.page_hashes
+    judged = learning.page_hashes
 
     def fail(signatures: Any) -> Any:
         if any(
