@@ -350,7 +350,7 @@ def test_bad_input_is_one_line_with_the_next_step(
 def test_the_command_does_not_load_unused_modules(folder: Path) -> None:
     # Explaining a page takes less than a second: each of these takes 0.02 s to 0.3 s, and a final collection 0.4 s.
     unwanted = ["scipy", "cffi", "aiokafka", "starlette", "prometheus_client", "jinja2", "pyarrow", "rich", "fastwarc"]
-    ours = ("files", "insight.explain.texts", "sign.schemes.simhash")
+    ours = ("files", "sign.schemes.simhash")
     unwanted += [f"spotsieve.stream.{name}" for name in ours]
     program = f"""
 import atexit, gc, sys

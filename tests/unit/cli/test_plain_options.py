@@ -109,7 +109,7 @@ def test_the_help_of_filter_has_a_dozen_options_and_help_all_the_rest(capsys: py
     short, whole = options_in("--help"), options_in("--help-all")
     assert len(short - {"--set"}) <= 12
     assert short < whole
-    rare = {"--revisits", "--rejected", "--stdin-name", "--cluster-ids", "--salt-from", "--timeout"}
+    rare = {"--revisits", "--rejected", "--stdin-name", "--cluster-ids", "--salt-from", "--text", "--timeout"}
     assert whole - short == rare
 
 
