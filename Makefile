@@ -129,7 +129,7 @@ dashboard: $(INSTALLED) ## write deploy/grafana/dashboards/spotsieve.json from b
 
 sbom: $(INSTALLED) ## list the packages of an installation with versions and hashes: out/sbom.cdx.json (CycloneDX)
 	@mkdir -p out
-	@$(EXPORT) --no-default-groups --extra fast --output-file out/requirements-run.txt
+	@$(EXPORT) --no-default-groups --extra fast --extra serve --output-file out/requirements-run.txt
 	@$(VENV)/bin/cyclonedx-py requirements out/requirements-run.txt --pyproject pyproject.toml --output-reproducible -o out/sbom.cdx.json
 	@echo "out/sbom.cdx.json"
 

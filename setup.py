@@ -23,6 +23,10 @@ class _Distribution(Distribution):
 
 
 class _BuildPy(build_py):
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        """The modules of a package. The root is a package too, and this file is not part of it."""
+        return [found for found in super().find_package_modules(package, package_dir) if found[1] != "setup"]
+
     def find_data_files(self, package: str, src_dir: str) -> list[str]:
         """The data files of a package, without the kernels of other Pythons."""
         found = super().find_data_files(package, src_dir)

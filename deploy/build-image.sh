@@ -54,5 +54,8 @@ esac
 $build ${base:+--build-arg "DEBIAN_IMAGE=$base"} ${BUILD_FLAGS:-} -f deploy/Dockerfile -t "$image" .
 
 echo "build-image: $image is built. For a cluster, push it to your registry, and name that:"
-echo "  $engine push $image REGISTRY/$image"
+case $engine in
+    docker) echo "  docker tag $image REGISTRY/$image && docker push REGISTRY/$image" ;;
+    *) echo "  $engine push $image REGISTRY/$image" ;;
+esac
 echo "  helm install NAME deploy/chart --set image.registry=REGISTRY"

@@ -34,8 +34,10 @@ def main(arguments: Sequence[str]) -> int:
     if found and not options.trial:
         wheels.say("nothing was built; --trial (make release ARGS=--trial) builds in spite of this")
         return 1
-    wheels.empty(wheels.DIST)
     try:
+        for release in options.pythons or wheels.PYTHONS:
+            wheels.interpreter_of(release)
+        wheels.empty(wheels.DIST)
         wheels.build(options.pythons or wheels.PYTHONS, options.schemes)
         run_make_sbom()
     except wheels.ReleaseError as error:
@@ -58,7 +60,7 @@ def faults(sources: Path) -> Iterator[str]:
         ["git", "status", "--porcelain"], cwd=sources, capture_output=True, text=True, check=False
     ).stdout.splitlines()
     if changed:
-        yield f"{len(changed)} files have changes that are not committed, such as {changed[0][3:]}. Commit them."
+        yield f"Files have uncommitted changes, such as {changed[0][3:]}. Commit them."
 
 
 def changelog_faults(changelog: str, version: str) -> Iterator[str]:

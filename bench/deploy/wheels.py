@@ -81,7 +81,7 @@ def build(pythons: Sequence[str], schemes: Sequence[str]) -> None:
 
 
 def installed_pythons() -> list[str]:
-    """The supported releases that are installed here. Reports the others."""
+    """The supported releases that are installed here. Reports the others; raises ReleaseError if there is none."""
     found = []
     for release in PYTHONS:
         try:
@@ -90,6 +90,10 @@ def installed_pythons() -> list[str]:
             say(f"{error} Its wheel is left out.")
         else:
             found.append(release)
+    if not found:
+        raise ReleaseError(
+            f"No Python of {', '.join(PYTHONS)} is installed here. Install one, or name it: PYTHONS=3.12"
+        )
     return found
 
 

@@ -115,8 +115,9 @@ def _method() -> str:
         than {SLOW_S} s. Precision, recall, F1 and "novel lost" follow the labels; lost and missed pages follow the
         fresh text, without labels ([Quality](quality.md#by-page) defines them). MinHash of the peers takes 5-word
         shingles and 128 hashes, an LSH index, and the estimated Jaccard 0.5; other thresholds are in
-        [Quality](quality.md#beside-its-peers). datatrove runs with its defaults. The exact hash finds equal bodies
-        only: it is the lower bound of the cost. Our state is a RocksDB on disk, those of the peers are in memory.
+        [Quality](quality.md#beside-its-peers). datatrove runs with its defaults, but hashes by SHA-1, because its
+        default hash does not run with the installed xxhash. The exact hash finds equal bodies only: it is the lower
+        bound of the cost. Our state is a RocksDB on disk, those of the peers are in memory.
     """)
 
 

@@ -44,6 +44,8 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 SETS = ("news", "docs", "catalogue", "lists", "scripts")
 PAGES = 300
+EQUAL = 0.01
+"""Values of F1 that differ by less are called about equal: the samples are small."""
 FIT_EVERY = 6
 """One page in this many is fitted on, because a fit of all pages in every fold takes minutes."""
 RUN = 4
@@ -223,9 +225,12 @@ def verdict_on(rows: Sequence[TextRow]) -> str:
     others = sorted((row for row in rows if row.name in OTHERS), key=lambda row: -row.f1)
     sentences = list[str]()
     for label, ours in (("main text", main), ("text without template text", _named(rows, WITHOUT))):
-        worse = [f"{row.name} ({row.f1:.3f})" for row in others if row.f1 <= ours.f1]
-        better = [f"{row.name} ({row.f1:.3f})" for row in others if row.f1 > ours.f1]
-        parts = [f"better than {', '.join(worse)}"] * bool(worse) + [f"worse than {', '.join(better)}"] * bool(better)
+        relations: dict[str, list[str]] = {"better than": [], "about as good as": [], "worse than": []}
+        for row in others:
+            equal = abs(row.f1 - ours.f1) < EQUAL
+            relation = "about as good as" if equal else "better than" if ours.f1 > row.f1 else "worse than"
+            relations[relation].append(f"{row.name} ({row.f1:.3f})")
+        parts = [f"{relation} {', '.join(names)}" for relation, names in relations.items() if names]
         sentences.append(f"By mean F1 our {label} ({ours.f1:.3f}) is {', and '.join(parts)}.")
     return " ".join(sentences)
 
@@ -248,8 +253,8 @@ Each row is a mean over an even sample of the emitted HTML pages of a labelled s
 compare the tokens of a page as bags. The last F1 compares runs of four tokens, as the article extraction benchmark
 of Scrapinghub does; Bevendorff et al. (SIGIR 2023) compare such measures. The scorecards of the product are fitted
 to news. On that set, the row that counts was fitted to a sixth of the pages, without the page's site and
-without copies of its article. The scorecards know nothing of the other sets. CPU on a machine that others
-use is more."""
+without copies of its article. The scorecards know nothing of the other sets. Other programs ran on the
+machine, so CPU times are upper bounds."""
 MARKED = {
     "news": "Articles of many sites. The marked text is the article.",
     "docs": "Manuals. The marked text is the element of the content.",

@@ -85,7 +85,7 @@ class RocksBackend(Backend):
         if begun and not (path / "CURRENT").exists():
             raise CorruptRecord("index", str(path / "CURRENT"), "is missing although the state is not new", REBUILD)
         most_whole = WHOLE_PER_CACHE * settings.cache_mb * MIB
-        whole = sum(file.stat().st_size for file in path.glob("*.sst")) <= most_whole
+        whole = _bytes_of_tables(path) <= most_whole
         tuning = TUNING._replace(filters="whole") if whole else TUNING
         with rocks_errors(directory, "open"):
             database = Rdict(str(path), options, column_families(settings, tuning))
@@ -307,3 +307,12 @@ def opened_secondary(directory: Path, path: Path, families: dict[str, Options]) 
 def _close(family: Rdict) -> None:
     with suppress(DbClosedError):
         family.close()
+
+
+def _bytes_of_tables(path: Path) -> int:
+    """The size of the table files of a database. Another process may own it, and remove some meanwhile."""
+    found = 0
+    for file in path.glob("*.sst"):
+        with suppress(FileNotFoundError):
+            found += file.stat().st_size
+    return found

@@ -168,7 +168,8 @@ class _KernelCache(_Cache):  # type: ignore[misc]
             return self._opened.load_overload(sig, target_context)
         except (AttributeError, ImportError):
             self._opened.flush()
-            return None
+            # The index is empty now, so an installed kernel is found, if there is one.
+            return self._opened.load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         self._opened.save_overload(sig, data)

@@ -235,7 +235,7 @@ def report(
 
 def _logs_json(options: argparse.Namespace | None) -> bool:
     """Whether the command is a service whose log is JSON. Other settings may be wrong: log.format is read alone."""
-    if options is None or options.command not in SERVICES:
+    if options is None or getattr(options, "command", None) not in SERVICES:
         return False
     found: object = os.environ.get("SPOTSIEVE_LOG__FORMAT")
     if found is None and options.config is not None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba.core import event
 
+from spotsieve.state.format.common_text import read_common_text
 from spotsieve.state.format.meta import STATE_FORMAT, Identity
 from spotsieve.state.log.record import encode
 from spotsieve.state.store.buckets import StoredBuckets
@@ -160,6 +161,7 @@ def _run_kernels(scheme: Scheme) -> None:
         record = encode(scheme.sign(pages), bytes(16), offset, _NO_SETTINGS)
         for engine in engines:
             engine.apply(record, offset)
+    read_common_text(state.scan("common"))  # Every opening of a state reads the changes of common text.
     signatures = scheme.sign(first)
     judge_alone(signatures, scheme, state, IndexSettings().candidate_limit)
     find_matches(signatures, scheme, state)

@@ -8,7 +8,7 @@ format. stream/files/formats.py registers it. Reader, writer and messages use th
 
 import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple
 
@@ -273,8 +273,11 @@ class FileFormat(InputFormat):
         return False
 
     def with_fields(self, record: Record, fields: Mapping[str, str | None]) -> Record:  # noqa: ARG002
-        """The record with more fields, for an output. Raises SettingError if it has one of them already."""
+        """The record with more fields, for an output, after check_new_fields."""
         raise ValueError(f"a record of {self.name} has no fields")
+
+    def check_new_fields(self, record: Record, names: Iterable[str]) -> None:
+        """Check that a record has no field of these names, so that with_fields can add them. Raises SettingError."""
 
     def check_writable(self, name: str) -> None:
         """Check that the package that writes the format is installed. Raises SettingError.
@@ -294,7 +297,9 @@ class FileFormat(InputFormat):
 def field_exists(name: str, place: str) -> SettingError:
     """The SettingError for a field or column that an output adds and a record has. place: of the record"""
     rule = f"adds {name} to each page, and {place} has it already, perhaps from an earlier run"
-    return SettingError("--text", rule, None, "rename or remove it in the input, or leave out --text")
+    # A changed record has another id: in the same state it would be a copy of what it was.
+    then = "leave out --text; or remove the field from the input, and judge that with a new state"
+    return SettingError("--text", rule, None, then)
 
 
 def check_installed(name: str, format_name: str, package: str, extra: str) -> None:

@@ -1,7 +1,7 @@
 """Reads and writes JSONL in bounded memory: each line is a record, and blank lines are skipped."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import orjson
 
@@ -52,12 +52,15 @@ class JsonLines(FileFormat):
     def with_fields(self, record: Record, fields: Mapping[str, str | None]) -> Record:
         """The line with more fields at the end of its object; all other bytes are unchanged."""
         line = record.raw.rstrip()
-        for name in fields:
-            # The bytes may be part of a text, so look closely.
-            if name.encode() in line and name in (parse_json(line.decode("utf-8", "replace")) or ()):  # type: ignore[operator]
-                raise field_exists(name, f"line {record.number + 1}")
         separator = b"" if line[:-1].rstrip().endswith(b"{") else b","
         return dataclasses.replace(record, raw=line[:-1] + separator + orjson.dumps(fields)[1:])
+
+    def check_new_fields(self, record: Record, names: Iterable[str]) -> None:
+        """Check that the line has no field of these names. Raises SettingError."""
+        for name in names:
+            # The bytes may be part of a text, so look closely.
+            if name.encode() in record.raw and name in (parse_json(record.raw.decode("utf-8", "replace")) or ()):  # type: ignore[operator]
+                raise field_exists(name, f"line {record.number + 1}")
 
     def writer(self, stream: CompressedStream) -> FormatWriter:
         """A writer that ends every record with a line feed."""

@@ -5,7 +5,7 @@ and, with `--revisits`, a revisit record in place of each dropped page.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from spotsieve.stream.base.errors import PageError, SettingError
@@ -45,20 +45,22 @@ class TextColumns:
         self._scheme = scheme
 
     def add_to(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> Record:
-        """The record of a page with its text. The verdict must mark the template text of a novel page.
+        """The record of a page with its text, after check_pages.
 
-        Raises SettingError for a record without fields, and for one that has a field of this name.
+        The verdict must mark the template text of a novel page.
         """
         fields: dict[str, str | None] = dict.fromkeys(TEXT_COLUMNS)
         if int(verdicts.kind[row]) == Kind.NOVEL:
             marks = None if verdicts.marks is None else verdicts.marks.of_page(row)
             assert marks is not None, "the engine marks the template text of novel pages"
             fields = dict(zip(TEXT_COLUMNS, text_of(page, self._scheme, marks), strict=True))
-        return with_fields(outcome.record, outcome.format, fields)
+        return outcome.format.with_fields(outcome.record, fields)
 
     def add_empty(self, record: Record, format_: FileFormat) -> Record:
-        """The record with the columns and without text, for the layout of an output. Raises as add_to."""
-        return with_fields(record, format_, dict.fromkeys(TEXT_COLUMNS))
+        """The record with the columns and without text, for the layout of an output. Raises as check_pages."""
+        check_text_format(format_)
+        format_.check_new_fields(record, TEXT_COLUMNS)
+        return format_.with_fields(record, dict.fromkeys(TEXT_COLUMNS))
 
 
 def text_columns(scheme: Scheme, out: str | None, names: Iterable[str]) -> TextColumns:
@@ -70,15 +72,12 @@ def text_columns(scheme: Scheme, out: str | None, names: Iterable[str]) -> TextC
         raise SettingError("--text", "needs --out, which gets the texts", None, "such as --out novel.jsonl")
     columns = TextColumns(scheme)
     for name in names:
-        for format_ in formats_by_name(name):
-            check_text_format(format_)
+        formats = formats_by_name(name)
+        # The name of JSON lines may also have the suffix of what they were made from: crawl.warc.jsonl
+        if not any(format_.has_fields for format_ in formats):
+            for format_ in formats:
+                check_text_format(format_)
     return columns
-
-
-def with_fields(record: Record, format_: FileFormat, fields: Mapping[str, str | None]) -> Record:
-    """A record with more fields. Raises SettingError for a format without fields, and for a field that exists."""
-    check_text_format(format_)
-    return format_.with_fields(record, fields)
 
 
 def check_text_format(format_: FileFormat) -> None:
@@ -118,6 +117,16 @@ class RecordOutput:
         if self._texts is not None:
             record = self._texts.add_empty(record, format_)
         self._out.know_record(record, format_)
+
+    def check_pages(self, batch: FileBatch) -> None:
+        """Check that each page of a batch can get its text, before any of them is judged and indexed.
+
+        Raises SettingError for a record without fields, and for one that has a field of this name.
+        """
+        for outcome in batch.outcomes if self._texts is not None else ():
+            if isinstance(outcome.result, Page):
+                check_text_format(outcome.format)
+                outcome.format.check_new_fields(outcome.record, TEXT_COLUMNS)
 
     def write_page(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> None:
         """Write the record of a page, unless the page is dropped.
@@ -216,6 +225,8 @@ def filter_files(
             if batch.file.source == STDIN and batch.outcomes and batch.outcomes[0].record.number == 0:
                 on_stream(content_number(batch.outcomes[0].record.raw))
             before = summary.unseen
+            if records is not None:
+                records.check_pages(batch)
             pages = count_pages(batch, settings, summary)
             write_outcomes(batch, _rows(local, pages, batch, summary), settings, outputs, summary, records, clusters)
             if batch.file.source in filtered_before and summary.unseen > before:

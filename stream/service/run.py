@@ -120,7 +120,7 @@ class Service:
             if self._settings.metrics.enabled:
                 health = HealthServer(self._settings.metrics, self._metrics.registry, self._failures, self._problems)
                 logger().info("serving metrics and health", host=self._settings.metrics.host, port=health.port)
-            logger().info("compiling kernels; the first start takes tens of seconds, later starts read the cache")
+            logger().info("compiling kernels; the first start takes one to four minutes, later starts read the cache")
             compile_kernels(scheme_of(self._settings.scheme))
             self._metrics.build.info({"version": spotsieve.__version__, "scheme": self._settings.scheme.name})
             self._report_driver()

@@ -29,7 +29,7 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* What runs beside the service has a name of its own, so that no selector of the service matches it. Given "top", "name". */}}
+{{/* `serve` and the resize Job have an app name of their own, so the selectors of the service do not match them. Given "top", "name". */}}
 {{- define "spotsieve.other-selector" -}}
 app.kubernetes.io/name: spotsieve-{{ .name }}
 app.kubernetes.io/instance: {{ .top.Release.Name }}

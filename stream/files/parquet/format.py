@@ -2,7 +2,7 @@
 
 import dataclasses
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from spotsieve.stream.base.errors import SettingError
@@ -59,10 +59,13 @@ class Parquet(FileFormat):
 
     def with_fields(self, record: Record, fields: Mapping[str, str | None]) -> Record:
         """The row with more columns of text."""
-        for name in fields:
+        return dataclasses.replace(record, added=fields)
+
+    def check_new_fields(self, record: Record, names: Iterable[str]) -> None:
+        """Check that the file has no column of these names. Raises SettingError."""
+        for name in names:
             if record.place is not None and name in record.place.batch.schema.names:
                 raise field_exists(name, "the file")
-        return dataclasses.replace(record, added=fields)
 
     def check_writable(self, name: str) -> None:
         """Check that pyarrow is installed. Raises SettingError."""

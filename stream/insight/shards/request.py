@@ -30,13 +30,13 @@ _NOWHERE = RoundRange(LogPlace(0, 0), LogPlace(0, 0), 0, 0, 0)
 async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, int]:
     """Request a resize to `shards`; -> the number of shards, and how many partitions were added to `matches`.
 
-    If the same resize is under way, nothing is written.
-    Raises SettingError if this is the current number or another resize is open, and other SpotsieveErrors.
+    If the same resize is under way, or this is the current number, nothing is written.
+    Raises SettingError if another resize is open, and other SpotsieveErrors.
     """
     if not 1 <= shards <= MOST_SHARDS:
         raise SettingError("--shards", f"must be 1 to {MOST_SHARDS}", shards, "choose another number")
     cluster_size, requested = await _read_sizes(settings)
-    if cluster_size.asked == shards:
+    if cluster_size.asked == shards == requested.asked:
         return cluster_size, 0
     if cluster_size.asked:
         raise _under_way(cluster_size, shards)
@@ -48,7 +48,7 @@ async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, 
             "start a resolver (spotsieve run --role resolver), or cancel the resize (spotsieve shards resize --cancel)",
         )
     if shards == cluster_size.shards:
-        raise SettingError("--shards", "is already the number of shards", shards, "there is nothing to do")
+        return cluster_size, 0
     await _check_history(settings, cluster_size.shards)
     added = await add_partitions(settings, settings.topics.matches, shards)
     offset = await _write(settings, cluster_size, shards)

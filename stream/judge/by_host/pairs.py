@@ -17,8 +17,8 @@ More is required where less is known:
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
   words may be template text. The rest must be contained as much as otherwise required, or else no word may be fresh,
-  and hardly any in the text beside it (YOUNG_FRESH). An edited copy under the same title is told from a page that fills
-  the same template by where its fresh words are: scattered over its blocks, not in blocks of their own (EDITED_BLOCKS).
+  and hardly any in the text beside it (YOUNG_FRESH). Under the same title, an edited copy differs from a page that
+  fills the same template: its fresh words are scattered over its blocks, not in blocks of their own (EDITED_BLOCKS).
 
 Pages of one host that differ in numbers only are variants: policy.variants says whether they are copies.
 

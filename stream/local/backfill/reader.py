@@ -169,7 +169,9 @@ class _OpenInput:
         return batch
 
     def _check_part(self, batch: FileBatch) -> None:
-        """Check that the part can hold records of this format, before any page is judged. Raises InputError."""
+        """Check that the part can hold these records, before any page is judged. Raises InputError, SettingError."""
+        if self._whole is not None:
+            self._whole.check_pages(batch)
         first = next((outcome for outcome in batch.outcomes if isinstance(outcome.result, Page)), None)
         if first is None or self._whole is None:
             return

@@ -261,7 +261,9 @@ def test_volumes_variables_labels_and_annotations_of_one_s_own_are_in_every_pod(
 @needs_helm
 def test_labels_and_annotations_are_on_every_resource_and_in_no_selector() -> None:
     assert HELM is not None
-    given = (*EVERY, "labels.team=crawl", "annotations.owner=me", "serviceAccount.annotations.role=reader")
+    watched = ("podMonitor.enabled=true", "prometheusRule.enabled=true", "cluster.autoscaling.enabled=true")
+    own = ("labels.team=crawl", "annotations.owner=me", "serviceAccount.annotations.role=reader")
+    given = (*EVERY, *watched, *own)
     for one in documents(helm_template(HELM, *(f"--set={value}" for value in given))):
         assert one["metadata"]["labels"]["team"] == "crawl", one["kind"]
         assert one["metadata"]["annotations"]["owner"] == "me", one["kind"]

@@ -61,7 +61,7 @@ def test_another_version_in_a_file_and_a_change_that_is_not_committed_are_named(
     path.write_text(re.sub(r"(version\S*(?: =)? \"?)0\.1\.0", r"\g<1>9.9.9", path.read_text("utf-8")), "utf-8")
     version, change = release.faults(sources)
     assert version.startswith(f"{name} has version 9.9.9")
-    assert change.startswith(f"1 files have changes that are not committed, such as {name}")
+    assert change.startswith(f"Files have uncommitted changes, such as {name}")
 
 
 def test_the_command_builds_nothing_of_sources_that_are_no_release(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -258,7 +258,8 @@ def test_the_commands_of_the_document_run(
     columns = pa.table({name: [row[name] for row in rows] for name in ("url", "body")})
     packed = gzip.compress(warc_record(1, "https://e.com/1"))
     (tmp_path / "pages.jsonl.gz").write_bytes(gzip.compress(lines(rows)))
-    (tmp_path / "today.jsonl").write_bytes(lines(rows))
+    for name in ("pages.jsonl", "today.jsonl"):
+        (tmp_path / name).write_bytes(lines(rows))
     for name in ("crawl-1.warc.gz", "crawl.warc.gz"):
         (tmp_path / name).write_bytes(packed)
     memory.pipe("/crawl/2024-05/a.warc.gz", packed)
@@ -268,7 +269,7 @@ def test_the_commands_of_the_document_run(
     text = (REPOSITORY / "docs" / "files.md").read_text("utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     commands = [line for block in blocks for line in block.splitlines() if "spotsieve filter" in line]
-    assert len(commands) == 7
+    assert len(commands) == 8
     monkeypatch.chdir(tmp_path)
     for state, *salt in (["yesterday"], ["archive-snapshot", "--salt-from", "yesterday"]):
         assert main(["filter", "pages.jsonl.gz", "--out", "earlier.jsonl", "--state", state, *salt, "--force"]) == 0

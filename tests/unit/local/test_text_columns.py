@@ -227,6 +227,25 @@ def test_a_field_of_the_page_is_not_replaced(tmp_path: Path, capsys: pytest.Capt
     assert not state.exists(), "no page was judged"
 
 
+def test_a_page_with_such_a_field_is_refused_before_it_or_its_neighbours_are_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Judged pages that were not written would be lost: without the field they have other ids, and are copies then.
+    options = ("--out", tmp_path / "out.jsonl", "--text", "--state", tmp_path / "state")
+    code, _ = refused(capsys, write(tmp_path / "in.jsonl", [page(1), page(2) | {MAIN_TEXT: "mine"}]), *options)
+    assert code == 2
+    summary = filter_json(capsys, write(tmp_path / "mended.jsonl", [page(1), page(2)]), *options)
+    assert summary["novel"] == 2
+
+
+def test_json_lines_are_known_by_the_last_suffix_of_their_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = write(tmp_path / "crawl.warc.jsonl", [page(1)]), tmp_path / "out.jsonl"
+    filter_json(capsys, source, "--out", out, "--text")
+    assert list(texts(out)) == ["p1"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [

@@ -4,11 +4,14 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import NamedTuple
 from unittest.mock import AsyncMock
 
+import numpy as np
 import pytest
 
+from spotsieve.state.format.meta import rules_of_settings
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.base.errors import StateError
@@ -23,6 +26,7 @@ from tests.fixtures.waiting import SECONDS, wait_until_async
 
 SETTINGS = Settings()
 DIGEST = settings_digest(verdict_settings_text(SETTINGS))
+SHAPE = rules_of_settings(verdict_settings_text(SETTINGS)).shape
 PAGES = 3
 """The number of pages in a record."""
 
@@ -66,6 +70,8 @@ class Follower:
         dice = random.Random(len(self.log))
         for _ in range(records):
             signatures = signatures_of(pages_of([any_look(dice, False) for _ in range(PAGES)]))
+            assert SHAPE is not None
+            signatures = replace(signatures, sketch=np.zeros((PAGES, SHAPE.words), np.uint64))
             self.log.append(encode(signatures, bytes(16), len(self.log), DIGEST))
         self.more.set()
 

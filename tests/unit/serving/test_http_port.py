@@ -230,7 +230,7 @@ def test_a_wrong_start_is_one_line(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = str(taken.getsockname()[1])
         given = [number if word == "TAKEN" else word for word in arguments] or ["--port", "0"]
-        assert main(["serve", "--state", str(tmp_path), *given]) == code
+        assert main(["serve", "--state", str(tmp_path), *given, "--set", "log.format=text"]) == code
     error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("spotsieve:")]
     assert len(error) == 1
     assert says in error[0]

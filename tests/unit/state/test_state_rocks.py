@@ -354,7 +354,7 @@ def partitions(directory: Path) -> list[str]:
     return [line.strip().removeprefix("partition_filters=") for line in written if "  partition_filters=" in line]
 
 
-def test_a_small_state_has_whole_filters_and_a_state_that_has_grown_has_filters_in_parts(
+def test_filters_are_whole_in_a_small_state_and_in_parts_once_it_has_grown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spotsieve.state.store.rocks._CHECKED_BATCHES", 3)
