@@ -138,6 +138,16 @@ def test_a_variable_with_one_underscore_is_reported_once(
     assert "secret" not in shown
 
 
+def test_such_a_variable_is_reported_by_commands_that_read_two_configurations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPOTSIEVE_KAFKA_GROUP_ID", "1")
+    assert main(["migrate", "-c", str(tmp_path / "none.toml"), "--switch"]) == 2
+    shown = capsys.readouterr().err
+    assert "SPOTSIEVE_KAFKA_GROUP_ID is ignored" in shown
+    assert "none.toml" in shown
+
+
 def test_config_example_has_the_settings_of_the_named_scheme(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "example", "--scheme", "minhash"]) == 0
     assert 'name = "minhash"' in capsys.readouterr().out
