@@ -3,8 +3,10 @@
 import asyncio
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spotsieve.state.log.record import LogRecord, encode
@@ -26,11 +28,12 @@ SLOW_SECONDS = 0.06
 
 
 def records(engine: Engine, first: int, number: int) -> list[PageMessage]:
-    """Log records of a page each, of another worker."""
-    writer = os.urandom(16)
+    """Log records of a page each, of another worker. The default scheme has no sketches."""
+    writer, no_sketch = os.urandom(16), np.zeros((1, 0), np.uint64)
+    pages = [replace(make_signatures(1, seed=n, first=n), sketch=no_sketch) for n in range(first, first + number)]
     return [
-        PageMessage(None, encode(make_signatures(1, seed=n, first=n), writer, n, engine.settings_digest), (), None)
-        for n in range(first, first + number)
+        PageMessage(None, encode(page, writer, first + place, engine.settings_digest), (), None)
+        for place, page in enumerate(pages)
     ]
 
 
