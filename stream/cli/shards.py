@@ -67,7 +67,7 @@ async def _resize(settings: "Settings", shards: int) -> None:
     if added:
         show(f"{settings.topics.matches}: {added} partition(s) added")
     if cluster_size.shards == shards:
-        show(f"the number of shards is {shards}: these shards have taken over")
+        show(f"the number of shards is {shards}; no resize is needed")
         return
     show(
         f"resize {cluster_size.shards} -> {shards} started; now start the new shards, each with its own directory:",
