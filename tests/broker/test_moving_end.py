@@ -3,10 +3,8 @@
 import asyncio
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from spotsieve.state.log.record import LogRecord, encode
@@ -21,20 +19,17 @@ from spotsieve.stream.service.log.signature_log import SignatureLog
 from tests.conftest import Broker
 from tests.fixtures.brokers.topics import TopicSet, send
 from tests.fixtures.pages.crawls import PageMessage
-from tests.reference.signatures import make_signatures
+from tests.reference.signatures import make_signatures, without_sketches
 
 FIRST, MORE, LATER = 20, 60, 3
 SLOW_SECONDS = 0.06
 
 
 def records(engine: Engine, first: int, number: int) -> list[PageMessage]:
-    """Log records of a page each, of another worker. The default scheme has no sketches."""
-    writer, no_sketch = os.urandom(16), np.zeros((1, 0), np.uint64)
-    pages = [replace(make_signatures(1, seed=n, first=n), sketch=no_sketch) for n in range(first, first + number)]
-    return [
-        PageMessage(None, encode(page, writer, first + place, engine.settings_digest), (), None)
-        for place, page in enumerate(pages)
-    ]
+    """Log records of a page each, of another worker."""
+    writer = os.urandom(16)
+    pages = {n: without_sketches(make_signatures(1, seed=n, first=n)) for n in range(first, first + number)}
+    return [PageMessage(None, encode(page, writer, n, engine.settings_digest), (), None) for n, page in pages.items()]
 
 
 @pytest.mark.timeout(300)

@@ -1,6 +1,7 @@
 """Signatures for tests of state and log: any number of pages, some near others, with addresses."""
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -145,3 +146,8 @@ def assert_same(one: Signatures, other: Signatures) -> None:
         left, right = getattr(one, name), getattr(other, name)
         assert left.dtype == right.dtype, name
         np.testing.assert_array_equal(left, right, err_msg=name)
+
+
+def without_sketches(signatures: Signatures) -> Signatures:
+    """The same pages without sketches, as the default scheme signs pages."""
+    return replace(signatures, sketch=np.empty((len(signatures), 0), np.uint64))

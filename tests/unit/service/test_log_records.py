@@ -4,14 +4,11 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from typing import NamedTuple
 from unittest.mock import AsyncMock
 
-import numpy as np
 import pytest
 
-from spotsieve.state.format.meta import rules_of_settings
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.base.errors import StateError
@@ -23,10 +20,10 @@ from spotsieve.stream.service.roles import log_records
 from spotsieve.stream.service.roles.log_records import LogRecords
 from tests.fixtures.pages.generated import any_look, pages_of, signatures_of
 from tests.fixtures.waiting import SECONDS, wait_until_async
+from tests.reference.signatures import without_sketches
 
 SETTINGS = Settings()
 DIGEST = settings_digest(verdict_settings_text(SETTINGS))
-SHAPE = rules_of_settings(verdict_settings_text(SETTINGS)).shape
 PAGES = 3
 """The number of pages in a record."""
 
@@ -70,9 +67,7 @@ class Follower:
         dice = random.Random(len(self.log))
         for _ in range(records):
             signatures = signatures_of(pages_of([any_look(dice, False) for _ in range(PAGES)]))
-            assert SHAPE is not None
-            signatures = replace(signatures, sketch=np.zeros((PAGES, SHAPE.words), np.uint64))
-            self.log.append(encode(signatures, bytes(16), len(self.log), DIGEST))
+            self.log.append(encode(without_sketches(signatures), bytes(16), len(self.log), DIGEST))
         self.more.set()
 
 
