@@ -297,7 +297,7 @@ class FileFormat(InputFormat):
 def field_exists(name: str, place: str) -> SettingError:
     """The SettingError for a field or column that an output adds and a record has. place: of the record"""
     rule = f"adds {name} to each page, and {place} has it already, perhaps from an earlier run"
-    # A changed record has another id: in the same state it would be a copy of what it was.
+    # A changed record has another id: in the same state it would be a copy of the unchanged record.
     then = "leave out --text; or remove the field from the input, and judge that with a new state"
     return SettingError("--text", rule, None, then)
 

@@ -73,7 +73,7 @@ def text_columns(scheme: Scheme, out: str | None, names: Iterable[str]) -> TextC
     columns = TextColumns(scheme)
     for name in names:
         formats = formats_by_name(name)
-        # The name of JSON lines may also have the suffix of what they were made from: crawl.warc.jsonl
+        # The name of JSON lines may also have the suffix of their source, as in crawl.warc.jsonl.
         if not any(format_.has_fields for format_ in formats):
             for format_ in formats:
                 check_text_format(format_)
