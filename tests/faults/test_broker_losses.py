@@ -39,6 +39,7 @@ def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(t
             with Spotsieve(tmp_path, topics.toml(), "maker") as maker:
                 # The first service makes the internal topics; only then it is known who coordinates what.
                 maker.start().until_ready()
+                Coordinators(both)  # It waits for the topics: a ready service may still be about to make one.
                 assert maker.terminate() == 0
 
             def is_placed() -> bool:
