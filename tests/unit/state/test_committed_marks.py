@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from spotsieve.state.format.meta import STATE_FORMAT, Identity
 from spotsieve.state.horizon import Clock
 from spotsieve.state.index import CommitMark, IndexUpdate
 from spotsieve.state.log.record import NO_PAGES, checksum_of, encode, encode_configuration, encode_skip
@@ -26,6 +27,7 @@ class Filed:
     """Replaces a state: keeps the index updates, and stays at position 3. pages_applied: like State.pages_applied"""
 
     position, entry_count, last_record, salt = 3, 9, 0, 0
+    identity = Identity(STATE_FORMAT, "{}", "log")
 
     def __init__(self, pages_applied: int = 0) -> None:
         self.pages_applied = pages_applied
