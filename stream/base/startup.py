@@ -136,7 +136,7 @@ class Expectation(NamedTuple):
     lacks: Collection[str] = ()
 
     def fault(self) -> str | None:
-        """The first difference between the installed package and this expectation; None if there is none.
+        """The first difference between the installed package and this expectation; None if the package fits.
 
         Raises ModuleNotFoundError if a whole package is missing.
         """
@@ -164,18 +164,24 @@ class Expectation(NamedTuple):
         return None
 
 
-def require(package: str, tested: str, expected: Iterable[Expectation]) -> None:
+def first_fault(expected: Iterable[Expectation]) -> str | None:
+    """The first difference between installed packages and these expectations; None if there is none."""
+    return next(filter(None, (one.fault() for one in expected)), None)
+
+
+def require(package: str, tested: str, expected: Iterable[Expectation], about: str = "") -> None:
     """Check that an installed package has all these names. tested: the releases that have them
 
+    about: what needs the names, for the error
     Raises SettingError, which names the first difference, and ModuleNotFoundError if a whole package is missing.
     """
-    fault = next(filter(None, (one.fault() for one in expected)), None)
+    fault = first_fault(expected)
     if fault is not None:
         from importlib.metadata import version
 
         raise SettingError(
             f"the installed {package}",
-            f"does not work with Spotsieve: {fault}",
+            f"does not work with Spotsieve: {fault}{about}",
             version(package),
             f"install a release that works: pip install '{package}{tested}'",
         )

@@ -10,12 +10,10 @@ No row changes a module or a class of aiokafka: other clients of the same proces
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.metadata import version
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
-from spotsieve.stream.base.errors import SettingError
-from spotsieve.stream.base.startup import Expectation
+from spotsieve.stream.base.startup import Expectation, first_fault, require
 
 AS_SHIPPED = "AIOKAFKA_AS_SHIPPED"
 """If this environment variable is set, all performance patches are left out: the tests run with and without them."""
@@ -39,7 +37,7 @@ class Patch(NamedTuple):
 
     def fault(self) -> str | None:
         """The first reason why the installed aiokafka does not fit; None if it fits."""
-        return next(filter(None, (expected.fault() for expected in self.expects)), None)
+        return first_fault(self.expects)
 
 
 _CONNECTION, _CLIENT = "aiokafka.conn:AIOKafkaConnection", "aiokafka.client:AIOKafkaClient"
@@ -296,14 +294,7 @@ def left_out() -> Mapping[str, str]:
 def require_workarounds() -> None:
     """Raise SettingError if a workaround does not fit the installed aiokafka."""
     for patch in WORKAROUNDS:
-        fault = patch.fault()
-        if fault is not None:
-            raise SettingError(
-                "the installed aiokafka",
-                f"does not work with Spotsieve: {fault} (workaround {patch.name!r})",
-                version("aiokafka"),
-                f"install a release that works: pip install 'aiokafka{TESTED}'",
-            )
+        require("aiokafka", TESTED, patch.expects, f" (workaround {patch.name!r})")
 
 
 def rebound(function: Callable[..., Any], **replaced: object) -> Any:
