@@ -267,6 +267,11 @@ class StoredRules(NamedTuple):
     shape: EntryShape | None = None
     bucket_cap: int = 2**40
 
+    @property
+    def sketch_words(self) -> int | None:
+        """The words of a sketch; None: unknown."""
+        return None if self.shape is None else self.shape.words
+
 
 _SKETCH_WORDS: dict[str, Callable[[dict[str, Any]], int | None]] = {
     "minhash": lambda settings: (settings["scheme.h"] + 1) // 2,

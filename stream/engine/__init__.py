@@ -78,8 +78,7 @@ class Engine:
         self.settings_digest = settings_digest
         self.log_name = log_name
         self._policy = policy
-        shape = rules_of_settings(state.identity.settings).shape
-        self._sketch_words = None if shape is None else shape.words
+        self._sketch_words = rules_of_settings(state.identity.settings).sketch_words
         self._step_ms = step_of(limits.horizon_hours)
         self._broken: dict[int, Exception] = {}
 

@@ -31,8 +31,7 @@ class LogRecords:
     def __init__(self, settings: Settings, metrics: Metrics, waits: Waits) -> None:
         self._settings = settings
         text = verdict_settings_text(settings)
-        self._digest, shape = settings_digest(text), rules_of_settings(text).shape
-        self._sketch_words = None if shape is None else shape.words
+        self._digest, self._sketch_words = settings_digest(text), rules_of_settings(text).sketch_words
         self._metrics = metrics
         self._next = 0
         self._follower = LogFollower(settings, metrics, waits, lambda: self._next)
