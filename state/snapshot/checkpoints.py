@@ -71,8 +71,8 @@ class Requests:
                 if not failure:
                     self._state.checkpoint(self._folder / name)
             except StateError as error:
-                failure = " " + " ".join(str(error).split())
-            write_whole(self._folder / ANSWER, name + failure)
+                failure = " ".join(str(error).split())
+            write_whole(self._folder / ANSWER, f"{name} {failure}" if failure else name)
             Path(self._request).unlink(missing_ok=True)
         except OSError:
             return None  # The requester has gone, or no response can be written: the requester times out.
@@ -81,13 +81,13 @@ class Requests:
     def _failure(self, wanted: int, before: int | None) -> str | None:
         """Why there is no checkpoint after the first outcome from `wanted` on; "" if it is due now, None: it is not."""
         if self._state.identity.part is None:
-            return " it is no shard of a service, and has no outcomes: leave out --after-outcome"
+            return "it is no shard of a service, and has no outcomes: leave out --after-outcome"
         now = outcome_of(self._state)
         if before is not None and is_due(wanted, before, now):
             return ""
         if now < wanted:
             return None
-        return f" this shard has indexed outcome {now} already: name a later one to all shards"
+        return f"this shard has indexed outcome {now} already: name a later one to all shards"
 
 
 NO_OUTCOME = -1

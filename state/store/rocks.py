@@ -180,7 +180,7 @@ class RocksBackend(Backend):
         if self._most_whole is None or self._unchecked < _CHECKED_BATCHES:
             return
         self._unchecked = 0
-        if sum(self._figure(family, "rocksdb.live-sst-files-size") for family in FAMILIES) > self._most_whole:
+        if self._total("rocksdb.live-sst-files-size") > self._most_whole:
             with rocks_errors(self.directory, "write"):
                 for family in _FILTERED:
                     self.families[family].set_options(PARTS_OPTION)
@@ -188,17 +188,13 @@ class RocksBackend(Backend):
 
     def figures(self) -> dict[str, int]:
         """Return bytes on disk and in memory. The families share one cache, so any family reports its size."""
-
-        def total(name: str) -> int:
-            return sum(self._figure(family, name) for family in FAMILIES)
-
         return {
-            "bytes_on_disk": total("rocksdb.total-sst-files-size"),
-            "memtable_bytes": total("rocksdb.cur-size-all-mem-tables"),
+            "bytes_on_disk": self._total("rocksdb.total-sst-files-size"),
+            "memtable_bytes": self._total("rocksdb.cur-size-all-mem-tables"),
             "cache_bytes": self._figure("buckets", "rocksdb.block-cache-usage"),
             "cache_capacity_bytes": self._figure("buckets", "rocksdb.block-cache-capacity"),
             "cache_pinned_bytes": self._figure("buckets", "rocksdb.block-cache-pinned-usage"),
-            "table_reader_bytes": total("rocksdb.estimate-table-readers-mem"),
+            "table_reader_bytes": self._total("rocksdb.estimate-table-readers-mem"),
         }
 
     def compact(self) -> int:
@@ -238,6 +234,9 @@ class RocksBackend(Backend):
 
     def _iterator(self, family: str) -> RdictIter:
         return self.families[family].iter(self._pass_options)
+
+    def _total(self, name: str) -> int:
+        return sum(self._figure(family, name) for family in FAMILIES)
 
     def _figure(self, family: str, name: str) -> int:
         return self.families[family].property_int_value(name) or 0
