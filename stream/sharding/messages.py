@@ -145,7 +145,7 @@ class RoundMessage:
     def candidates_of(self, round_: Round, walks: bool) -> ShardCandidates:
         """The candidates of a shard for this round. walks: shards confirm each other's candidates"""
         found = self.shard_candidates
-        self.check(len(found.postings) == len(round_.signatures), "must be about the pages of its round")
+        self.check_pages(len(found.postings), len(round_.signatures))
         named = found.number[(found.proof != 0) | (found.said == ACCEPTED)]
         self.check(walks or bool(np.isin(named, found.numbers).all()), "must hold the entries that it accepts")
         return found
@@ -153,7 +153,7 @@ class RoundMessage:
     def confirmations_of(self, round_: Round, pairs: int) -> ShardConfirmations:
         """The confirmations of a shard for this round. pairs: number of candidates whose entries the shard holds"""
         found, share = self.confirms, self.told.share
-        self.check(len(found.copies) == len(round_.signatures), "must be about the pages of its round")
+        self.check_pages(len(found.copies), len(round_.signatures))
         self.check(fits_blocks(round_.signatures, found.flags), "must have a flag for each block of its pages")
         self.check(len(found.said) == pairs, "must have a result for each candidate whose entry its shard holds")
         holders = shards_of_entries(found.numbers, share.shards)
@@ -163,7 +163,7 @@ class RoundMessage:
     def resolutions_of(self, round_: Round) -> tuple[HostResolutions, Speculation]:
         """The resolutions of a shard for this round, and their speculation."""
         (found, used), signatures, share = self.walks, round_.signatures, self.told.share
-        self.check(len(used.indexed) == len(signatures), "must be about the pages of its round")
+        self.check_pages(len(used.indexed), len(signatures))
         counted = np.ones(len(signatures), np.bool_)
         counted[list(round_.excluded)] = False
         own = shards_of_hosts(signatures, share.shards) == share.number
@@ -177,13 +177,13 @@ class RoundMessage:
     def speculation_of(self, pages: int) -> Speculation:
         """A corrected speculation for a round of this number of pages."""
         found = self.speculation()
-        self.check(len(found.indexed) == pages, "must be about the pages of its round")
+        self.check_pages(len(found.indexed), pages)
         return found
 
     def outcome_of(self, round_: Round, walks: bool) -> RoundOutcome:
         """The outcome of this round. walks: whether the scheme has a memory of hosts"""
         found = self.outcome()
-        self.check(len(found.verdicts) == len(round_.signatures), "must be about the pages of its round")
+        self.check_pages(len(found.verdicts), len(round_.signatures))
         self.check((found.flags is not None) == walks, "must be of the scheme of this shard")
         if found.flags is not None:
             indexed = SentFlags(np.flatnonzero(found.entry != NOBODY), found.flags)
@@ -193,8 +193,12 @@ class RoundMessage:
     def broken_of(self, pages: int) -> Mapping[int, str]:
         """The texts of the errors of poison pages, by row, of a round of this number of pages."""
         found = self.broken()
-        self.check(found.pages == pages, "must be about the pages of its round")
+        self.check_pages(found.pages, pages)
         return found.errors
+
+    def check_pages(self, found: int, pages: int) -> None:
+        """Check that the record is about as many pages as its round. Raises DamagedRecord."""
+        self.check(found == pages, "must be about the pages of its round")
 
     def check(self, holds: bool, rule: str) -> None:
         """Raise DamagedRecord, which names this record, unless the rule holds."""

@@ -247,7 +247,7 @@ class RecordVerdicts:
             self._errors = message.broken_of(self._named[1].pages)
         elif record.kind == KIND_OUTCOME and self._named is not None and self._named[0] == record.range:
             verdicts, first = message.outcome().verdicts, 0
-            message.check(len(verdicts) == self._named[1].pages, "must be about the pages of its round")
+            message.check_pages(len(verdicts), self._named[1].pages)
             for offset, pages, checksum in self._named[1].records:
                 errors = {row - first: text for row, text in self._errors.items() if first <= row < first + pages}
                 part = VerdictPart(verdicts.part(first, first + pages), checksum, errors)
