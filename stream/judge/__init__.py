@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, IndexedPages, IndexUpdate, StateView
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.errors import isolate
-from spotsieve.stream.base.signature import FINGERPRINTED, Entry, Signatures, SignatureStatus, candidate_columns
-from spotsieve.stream.base.verdict import Reason, TemplateMarks, Verdicts
+from spotsieve.stream.base.signature import Entry, Signatures, SignatureStatus, candidate_columns
+from spotsieve.stream.base.verdict import Reason, Verdicts
 from spotsieve.stream.judge.by_host.confirmation import confirm_all
-from spotsieve.stream.judge.by_host.distinctive_text import is_template
+from spotsieve.stream.judge.by_host.distinctive_text import marks_of
 from spotsieve.stream.judge.by_host.resolution import judge_with_hosts
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs, find_candidates
 from spotsieve.stream.judge.indexed import IndexedOriginals, confirm_candidates, find_originals
@@ -141,8 +141,7 @@ def judge_record(
     )
     verdicts = verdicts_of(signatures, scheme, indexed, resolution)
     if flags is not None and is_new is not None and not alone:
-        known = is_new & (signatures.status == FINGERPRINTED)
-        verdicts = replace(verdicts, marks=TemplateMarks(is_template(flags), signatures.blocks_bounds, known))
+        verdicts = replace(verdicts, marks=marks_of(signatures, flags, is_new))
     if limits.preference != Preference.LENGTH:
         verdicts.reason[verdicts.reason == Reason.LONGER] = Reason.BETTER
     return RecordJudgment(verdicts, index_update, indexed, resolution, is_new, flags)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
-from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, candidate_columns
+from spotsieve.stream.base.signature import Signatures, candidate_columns
 from spotsieve.stream.base.verdict import TemplateMarks, Verdicts
 from spotsieve.stream.judge import RecordJudgment, mark_poison, verdicts_of
-from spotsieve.stream.judge.by_host.distinctive_text import is_template
+from spotsieve.stream.judge.by_host.distinctive_text import marks_of
 from spotsieve.stream.judge.indexed import IndexedOriginals, choose_originals
 from spotsieve.stream.judge.policy import no_urls, preferences_of_pages
 from spotsieve.stream.judge.resolution import Resolution, resolve_record
@@ -123,7 +123,7 @@ def make_outcome(round_: Round, verdicts: Verdicts, indexed: IndexedOriginals, r
     return RoundOutcome(verdicts, resolution.entry, next_number, original, np.where(named, longest, NOBODY))
 
 
-def marks_of(signatures: Signatures, resolved: RoundOutcome) -> TemplateMarks | None:
+def marks_of_round(signatures: Signatures, resolved: RoundOutcome) -> TemplateMarks | None:
     """The template text in the new pages of a round that were indexed; None without a memory of hosts.
 
     signatures: of the pages of the round
@@ -133,8 +133,7 @@ def marks_of(signatures: Signatures, resolved: RoundOutcome) -> TemplateMarks | 
     is_indexed = resolved.entry != NOBODY
     flags = np.zeros(len(signatures.blocks), np.uint8)
     put_flags(signatures, SentFlags(np.flatnonzero(is_indexed), resolved.flags), flags, is_indexed.copy())
-    known = is_indexed & resolved.is_new & (signatures.status == FINGERPRINTED)
-    return TemplateMarks(is_template(flags), signatures.blocks_bounds, known)
+    return marks_of(signatures, flags, is_indexed & resolved.is_new)
 
 
 def outcome_of_one_process(round_: Round, judged: RecordJudgment) -> RoundOutcome:

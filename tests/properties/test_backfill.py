@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from spotsieve.stream.local.backfill.run import Backfill
 from spotsieve.stream.local.backfill.run_file import RunFile
 from spotsieve.stream.local.backfill.schedule import TRIES
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
-from tests.fixtures.backfills import PAGES, backfilled, logged_pages, records_out, verdict_rows, write_inputs
+from tests.fixtures.backfills import PAGES, after, backfilled, logged_pages, records_out, verdict_rows, write_inputs
 from tests.fixtures.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking
 from tests.reference.signatures import make_signatures, without_sketches
 
@@ -84,12 +84,6 @@ def remembered(state: Path, settings: Settings) -> dict[bytes, bytes]:
         return {name: value for name, value in opened.items() if name != b"meta/progress"}
     finally:
         opened.close()
-
-
-def after(asked: int) -> Callable[[], bool]:
-    """Has a run stop when it has asked so often whether it is to."""
-    left = iter(range(asked))
-    return lambda: next(left, None) is None
 
 
 def assert_as_filter(directory: Path, expected: Filtered, form: str) -> None:

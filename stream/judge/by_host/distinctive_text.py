@@ -26,7 +26,8 @@ from spotsieve.stream.base.page_text import (
     words_of,
     words_outside_links,
 )
-from spotsieve.stream.base.signature import OwnText, Signatures, SignatureStatus
+from spotsieve.stream.base.signature import FINGERPRINTED, OwnText, Signatures, SignatureStatus
+from spotsieve.stream.base.verdict import TemplateMarks
 from spotsieve.stream.judge.by_host.common_text import NO_COMMON_TEXT, NOTICE
 from spotsieve.stream.judge.by_host.memory import (
     BLOCK_TO_ITEM,
@@ -253,6 +254,11 @@ def host_figures(view: PageView) -> HostFigures:
 def is_template(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Whether blocks with these flags are template text and not distinctive: uint8[b] -> bool[b]."""
     return np.asarray(flags & (IS_OWN | IS_TEMPLATE) == IS_TEMPLATE)
+
+
+def marks_of(signatures: Signatures, flags: NDArray[np.uint8], judged: NDArray[np.bool_]) -> TemplateMarks:
+    """The template text in judged pages that have text. flags: uint8[b], of all blocks  judged: bool[n]"""
+    return TemplateMarks(is_template(flags), signatures.blocks_bounds, judged & (signatures.status == FINGERPRINTED))
 
 
 @inlined

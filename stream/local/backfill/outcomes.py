@@ -29,7 +29,7 @@ from spotsieve.stream.sharding.records.frame import (
     encode_round_record,
 )
 from spotsieve.stream.sharding.records.resolver import read_outcome, write_outcome
-from spotsieve.stream.sharding.resolution import RoundOutcome, marks_of
+from spotsieve.stream.sharding.resolution import RoundOutcome, marks_of_round
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
 
@@ -160,7 +160,7 @@ class JudgedPages:
             ids, of_round = page_ids_of(signatures), kept.resolved.verdicts
             start = kept.range.start.page
             pages = signatures.part(start, start + len(of_round))
-            verdicts = replace(of_round, marks=marks_of(pages, kept.resolved))
+            verdicts = replace(of_round, marks=marks_of_round(pages, kept.resolved))
             for row in range(skipped, len(verdicts)):
                 yield verdicts, row, ids[start + row]
             skipped = 0

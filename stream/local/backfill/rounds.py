@@ -27,7 +27,7 @@ from spotsieve.stream.sharding.isolation import exclude_pages
 from spotsieve.stream.sharding.keys import lay_out_keys
 from spotsieve.stream.sharding.records.frame import RoundRange, range_of
 from spotsieve.stream.sharding.records.resolver import write_outcome
-from spotsieve.stream.sharding.resolution import RoundOutcome, marks_of, outcome_of_one_process, resolve
+from spotsieve.stream.sharding.resolution import RoundOutcome, marks_of_round, outcome_of_one_process, resolve
 from spotsieve.stream.sharding.rounds import LogPlace, Round, limits_in_shards
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sharding.speculation import check_speculation
@@ -93,7 +93,7 @@ class RoundEngine(Engine):
         else:
             resolved = _outcome_of(stored, round_)
             index_update = self._local_shard.index_update(round_, resolved)
-        return replace(resolved.verdicts, marks=marks_of(part, resolved)), replace(index_update, places=None)
+        return replace(resolved.verdicts, marks=marks_of_round(part, resolved)), replace(index_update, places=None)
 
     def _resolve_isolated(self, round_: Round) -> tuple[RoundOutcome, IndexUpdate]:
         """Judge a round without its poison pages, store its outcome, and index it on the shards."""
