@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.local.backfill.processes.readers import ProcessReaders
     from spotsieve.stream.local.backfill.ray_cluster import RayReaders, RayShards, check_ray, connect_ray
     from spotsieve.stream.local.backfill.run import Backfill
-    from spotsieve.stream.local.file_filter import text_columns
+    from spotsieve.stream.local.file_filter import TextColumns, check_text_files
     from spotsieve.stream.sharding.rounds import limits_in_shards
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
@@ -140,7 +140,8 @@ def run(options: argparse.Namespace) -> int:
         rule, then = 'needs policy.keep = "first"', "leave it out, and run `spotsieve clusters` over --verdicts"
         raise SettingError("--cluster-ids", rule, settings.policy.keep, then)
     if options.text:
-        text_columns(scheme, outputs["out"], [file.source for file in inputs])
+        check_text_files(outputs["out"], [file.source for file in inputs])
+        TextColumns(scheme)  # The readers make theirs; a scheme without main text is refused here.
     states, settings = other_states(options, settings, options.state)
     stopping = threading.Event()
     with contextlib.ExitStack() as stack:

@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.files.verdict_lines import ClusterIds
     from spotsieve.stream.local.against import log_ids_of, open_states
     from spotsieve.stream.local.engines import LocalEngine
-    from spotsieve.stream.local.file_filter import filter_files, text_columns
+    from spotsieve.stream.local.file_filter import TextColumns, check_text_files, filter_files
     from spotsieve.stream.local.input_ledger import check_and_note_inputs, name_of_stream
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
@@ -131,7 +131,10 @@ def run(options: argparse.Namespace) -> int:
     states, settings = other_states(options, settings, options.state)
     scheme = scheme_in_scope(settings)
     sources = [file.source for file in inputs]
-    texts = text_columns(scheme, out, [*sources, *filter(None, [out])]) if options.text else None
+    texts = None
+    if options.text:
+        check_text_files(out, [*sources, *filter(None, [out])])
+        texts = TextColumns(scheme)
     if form is not None and texts is not None:
         form = texts.add_empty(*form), form[1]
     summary = FilterSummary(files=len(inputs))

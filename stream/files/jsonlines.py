@@ -57,9 +57,12 @@ class JsonLines(FileFormat):
 
     def check_new_fields(self, record: Record, names: Iterable[str]) -> None:
         """Check that the line has no field of these names. Raises SettingError."""
-        for name in names:
-            # The bytes may be part of a text, so look closely.
-            if name.encode() in record.raw and name in (parse_json(record.raw.decode("utf-8", "replace")) or ()):  # type: ignore[operator]
+        suspects = [name for name in names if name.encode() in record.raw]
+        # The bytes may be part of a text, so look closely.
+        found = parse_json(record.raw.decode("utf-8", "replace")) if suspects else None
+        fields = found if isinstance(found, dict) else {}
+        for name in suspects:
+            if name in fields:
                 raise field_exists(name, f"line {record.number + 1}")
 
     def writer(self, stream: CompressedStream) -> FormatWriter:

@@ -63,21 +63,20 @@ class TextColumns:
         return format_.with_fields(record, dict.fromkeys(TEXT_COLUMNS))
 
 
-def text_columns(scheme: Scheme, out: str | None, names: Iterable[str]) -> TextColumns:
-    """The columns of --text for a run. out: the output of pages  names: of the files that it reads and writes
+def check_text_files(out: str | None, names: Iterable[str]) -> None:
+    """Check that the files of a run can get the columns of --text, by their names.
 
+    out: the output of pages  names: of the files that it reads and writes
     Raises SettingError if the run has no output of pages, or if the name of a file shows that records have no fields.
     """
     if out is None:
         raise SettingError("--text", "needs --out, which gets the texts", None, "such as --out novel.jsonl")
-    columns = TextColumns(scheme)
     for name in names:
         formats = formats_by_name(name)
         # The name of JSON lines may also have the suffix of their source, as in crawl.warc.jsonl.
         if not any(format_.has_fields for format_ in formats):
             for format_ in formats:
                 check_text_format(format_)
-    return columns
 
 
 def check_text_format(format_: FileFormat) -> None:

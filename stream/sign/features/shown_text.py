@@ -98,7 +98,7 @@ class Word(NamedTuple):
 class ShownText:
     """The visible text of a page. text: one paragraph per line  origins: source position of each character
 
-    title: content of <title>, "" if there is none  source: the decoded page
+    title: content of <title>, "" without a title  source: the decoded page
     """
 
     text: str

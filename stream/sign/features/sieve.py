@@ -134,7 +134,6 @@ class SelectedBlocks(NamedTuple):
     kept: whether each block is main text  preformatted: whether it is in <pre>
     places: the place of each block, or of the equal block before it, among the packed blocks; -1 without one
     title: where the content of <title> begins and ends in the page, (0, 0) without a title
-    features: number of shingles of the main text  weak: whether blocks were kept only because text was scarce
     """
 
     ends: list[int]
@@ -142,8 +141,6 @@ class SelectedBlocks(NamedTuple):
     preformatted: list[bool]
     places: list[int]
     title: tuple[int, int]
-    features: int
-    weak: bool
 
 
 def sieve_pages(
@@ -194,7 +191,7 @@ def blocks_of(page: bytes, markup: int) -> list[ScoredBlock]:
 def selected_blocks(page: bytes, markup: int) -> SelectedBlocks:
     """The blocks of one page as places in its bytes, without their words."""
     if not page:
-        return SelectedBlocks([], [], [], [], (0, 0), 0, False)
+        return SelectedBlocks([], [], [], [], (0, 0))
     state, arrays = scan_state(len(page))
     blocks = empty_blocks(most_blocks(len(page)))
 
@@ -219,8 +216,6 @@ def selected_blocks(page: bytes, markup: int) -> SelectedBlocks:
         (blocks.sections[:count] >> _PREFORMATTED & 1 != 0).tolist(),
         places,
         (first - start, last - start) if last else (0, 0),
-        int(sieved.feature_counts[0]),
-        bool(sieved.weak[0]),
     )
 
 

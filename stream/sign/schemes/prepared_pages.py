@@ -101,11 +101,8 @@ def text_of(page: Page, scheme: Scheme, is_template: NDArray[np.bool_]) -> Extra
 
     is_template: bool[b], whether each packed block of the page is template text of its host
     """
+    (page,) = pages_as_read(scheme, [page])
     selected = selected_blocks(page.body, page.markup)
-    if selected.features < THIN_WORDS or selected.weak:
-        (read,) = pages_as_read(scheme, [page])
-        if read is not page:
-            page, selected = read, selected_blocks(read.body, read.markup)
     marks = [*is_template.tolist(), False]  # The last one is for blocks that are not listed.
     kinds = [(kept, not marks[place]) for kept, place in zip(selected.kept, selected.places, strict=True)]
     shown = paragraphs_in(page.body, page.markup, selected, list(map(any, kinds)))

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,10 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
 from spotsieve.stream.local.backfill.run import AGAINST
-from tests.fixtures.backfills import backfilled, logged_pages, records_out, verdict_rows, write_inputs
+from tests.fixtures.backfills import after, backfilled, logged_pages, records_out, verdict_rows, write_inputs
 from tests.fixtures.filter_crawl import filter_json, read_json
 
 SETTINGS = Settings()
-
-
-def after(batches: int) -> Callable[[], bool]:
-    """Whether a run has asked this often whether to stop."""
-    left = iter(range(batches))
-    return lambda: next(left, None) is None
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from spotsieve.stream.judge import by_host
 from spotsieve.stream.judge.by_host import learning
 from spotsieve.stream.local.file_filter import MAIN_TEXT, TEXT_COLUMNS, TEXT_WITHOUT_TEMPLATE
 from spotsieve.stream.sign.features.shown_text import PARAGRAPH_END
-from tests.fixtures.backfills import backfilled, records_out
+from tests.fixtures.backfills import after, backfilled, records_out
 from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json, refused
 
 NOTE = "Every visitor of the village is asked to keep to the path, for the meadow beside the mill is grazed by sheep."
@@ -140,13 +140,12 @@ def test_a_backfill_gives_the_texts_of_the_filter_also_when_it_is_stopped(
     assert records_out(whole) == expected.read_bytes()
     stops = 0
     for number in range(20):
-        calls = iter(range(3 + 4 * number))
         summary = backfilled(
             names,
             stopped,
             SETTINGS,
             shards,
-            stopped=lambda calls=calls: next(calls, None) is None,  # type: ignore[misc]
+            stopped=after(3 + 4 * number),
             batch_pages=2,
             with_text=True,
         )
