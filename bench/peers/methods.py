@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 PERMUTATIONS = 128
@@ -69,8 +70,7 @@ def minhash() -> Method:
         return made
 
     indexes: dict[str, Callable[[], Index]] = {
-        f">= {threshold}": lambda threshold=threshold: _datasketch_index(threshold)  # type: ignore[misc]
-        for threshold in THRESHOLDS
+        f">= {threshold}": partial(_datasketch_index, threshold) for threshold in THRESHOLDS
     }
     return Method("datasketch MinHash", sketch, indexes)
 
@@ -101,8 +101,7 @@ class _LshIndex:
 def rensa() -> Method:
     """MinHash of 5-word shingles, 128 permutations, in an LSH index, checked by the estimated Jaccard (rensa)."""
     indexes: dict[str, Callable[[], Index]] = {
-        f">= {threshold}": lambda threshold=threshold: _rensa_index(threshold)  # type: ignore[misc]
-        for threshold in THRESHOLDS
+        f">= {threshold}": partial(_rensa_index, threshold) for threshold in THRESHOLDS
     }
     return Method("rensa", rensa_sketch, indexes)
 
@@ -135,8 +134,7 @@ def gaoya() -> Method:
         return text if len(_WORD.findall(text)) >= SHINGLE_WORDS else None
 
     indexes: dict[str, Callable[[], Index]] = {
-        f">= {threshold}": lambda threshold=threshold: _GaoyaIndex(threshold)  # type: ignore[misc]
-        for threshold in THRESHOLDS
+        f">= {threshold}": partial(_GaoyaIndex, threshold) for threshold in THRESHOLDS
     }
     return Method("gaoya", sketch, indexes)
 

@@ -1,8 +1,5 @@
 """Runs the filter and its peers over a set in turn: CPU and memory of the whole commands, and quality of verdicts."""
 
-import statistics
-import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,8 +7,7 @@ from typing import Any
 
 import orjson
 
-from bench.peers.cost import CommandCost, measure
-from bench.peers.filters import OURS, PEERS, command_of
+from bench.peers.filters import OURS, PEERS, CommandRuns, run_in_turn
 from bench.quality.sets import LabelledSet
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.files.verdict_lines import page_line
@@ -61,29 +57,20 @@ def measure_set(
     labelled: LabelledSet, names: Sequence[str], rounds: int, say: Callable[[str], None]
 ) -> dict[str, FilterFigures]:
     """The figures of each filter. Every round runs all filters over the same file, one after the other."""
-    with tempfile.TemporaryDirectory() as scratch:
-        whole, one, out = (Path(scratch) / name for name in ("pages.jsonl", "page.jsonl", "verdicts.jsonl"))
-        write_pages(whole, labelled.pages)
-        write_pages(one, labelled.pages[:1])
-        costs, starts = defaultdict[str, list[CommandCost]](list), defaultdict[str, list[CommandCost]](list)
-        verdicts = dict[str, Sequence[int | None]]()
-        for _ in range(rounds):
-            for name in names:
-                if costs[name] and costs[name][0].cpu_s > SLOW_S:
-                    continue
-                starts[name].append(measure(command_of(name, one, out)))
-                costs[name].append(measure(command_of(name, whole, out)))
-                verdicts[name] = originals_in(out, labelled)
-                say(f"  {labelled.name}, {name}: {costs[name][-1].cpu_s:.2f} s, start {starts[name][-1].cpu_s:.2f} s")
-    return {name: _figures(labelled, verdicts[name], costs[name], starts[name]) for name in names}
+    verdicts = dict[str, Sequence[int | None]]()
+
+    def on_run(name: str, runs: CommandRuns, out: Path) -> None:
+        verdicts[name] = originals_in(out, labelled)
+        say(f"  {labelled.name}, {name}: {runs.wholes[-1].cpu_s:.2f} s, start {runs.starts[-1].cpu_s:.2f} s")
+
+    found = run_in_turn(names, [*map(_line, labelled.pages)], rounds, on_run, SLOW_S)
+    return {name: _figures(labelled, verdicts[name], runs) for name, runs in found.items()}
 
 
-def write_pages(file: Path, pages: Sequence[Page]) -> None:
-    """Write pages as the input of every filter: UTF-8 JSON, one page a line."""
-    with file.open("wb") as out:
-        for page in pages:
-            body = page.body.decode("utf-8", "replace")
-            out.write(page_line(page.label, page.url, page.event_time_ms, page.markup, body) + b"\n")
+def _line(page: Page) -> bytes:
+    """A page as the input of every filter: UTF-8 JSON."""
+    body = page.body.decode("utf-8", "replace")
+    return page_line(page.label, page.url, page.event_time_ms, page.markup, body) + b"\n"
 
 
 def originals_in(file: Path, labelled: LabelledSet) -> Sequence[int | None]:
@@ -93,18 +80,13 @@ def originals_in(file: Path, labelled: LabelledSet) -> Sequence[int | None]:
     return check_verdicts(labelled.truth, found, labelled.name)
 
 
-def _figures(
-    labelled: LabelledSet,
-    originals: Sequence[int | None],
-    costs: Sequence[CommandCost],
-    starts: Sequence[CommandCost],
-) -> FilterFigures:
+def _figures(labelled: LabelledSet, originals: Sequence[int | None], runs: CommandRuns) -> FilterFigures:
     pages, fresh = score(labelled.truth, originals).pages, labelled.fresh_text(originals)
     return FilterFigures(
-        cpu_s=statistics.median(cost.cpu_s for cost in costs),
-        start_s=statistics.median(cost.cpu_s for cost in starts),
-        peak_mib=max(cost.peak_mib for cost in costs),
-        rounds=len(costs),
+        cpu_s=runs.cpu_s,
+        start_s=runs.start_s,
+        peak_mib=max(cost.peak_mib for cost in runs.wholes),
+        rounds=len(runs.wholes),
         precision=pages.retrieval.precision,
         recall=pages.retrieval.recall or 0.0,
         f1=pages.retrieval.f1 or 0.0,

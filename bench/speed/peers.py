@@ -1,16 +1,12 @@
 """Measures `spotsieve filter` against two peers over the same file, by the CPU of the whole commands."""
 
-import statistics
-import tempfile
-from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 import orjson
 
-from bench.peers.cost import measure
-from bench.peers.filters import OURS, PEERS, command_of
+from bench.peers.filters import OURS, PEERS, CommandRuns, run_in_turn
 from bench.speed.pages import json_messages
 from spotsieve.stream.base.errors import InputError
 from tests.reference.lexbor import DATA, pages_of
@@ -30,19 +26,14 @@ def measure_peers(
     if missing := [package for name in (PEER, LOWER_BOUND) for package in PEERS[name].missing]:
         raise InputError(PEER, f"needs {', '.join(missing)}, not installed", None, "run `make bench`")
     parts = {"filter": OURS, "peer": PEER, "bound": LOWER_BOUND}
-    costs = defaultdict[tuple[str, Path], list[float]](list)
-    with tempfile.TemporaryDirectory() as scratch:
-        whole, one, out = (Path(scratch) / name for name in ("pages.jsonl", "page.jsonl", "verdicts.jsonl"))
-        lines, source = _lines(pages)
-        whole.write_bytes(b"".join(lines))
-        one.write_bytes(lines[0])
-        for _ in range(rounds):
-            for part, name in parts.items():
-                for file in (one, whole):
-                    costs[part, file].append(measure(command_of(name, file, out)).cpu_s)
-                progress(f"  {part}: {costs[part, whole][-1]:.2f} s, start {costs[part, one][-1]:.2f} s")
-    medians = {place: statistics.median(found) for place, found in costs.items()}
-    us = {part: max(medians[part, whole] - medians[part, one], 0.01) / len(lines) * 1e6 for part in parts}
+    lines, source = _lines(pages)
+
+    def on_run(name: str, runs: CommandRuns, _out: Path) -> None:
+        progress(f"  {name}: {runs.wholes[-1].cpu_s:.2f} s, start {runs.starts[-1].cpu_s:.2f} s")
+
+    runs = run_in_turn(parts.values(), lines, rounds, on_run)
+    work_s = {part: max(runs[name].cpu_s - runs[name].start_s, 0.01) for part, name in parts.items()}
+    us = {part: seconds / len(lines) * 1e6 for part, seconds in work_s.items()}
     return {
         **{f"{part}_us": round(cost, 1) for part, cost in us.items()},
         "ratio": round(us["peer"] / us["filter"], 2),
