@@ -81,7 +81,7 @@ def build(pythons: Sequence[str], schemes: Sequence[str]) -> None:
 
 
 def installed_pythons() -> list[str]:
-    """The supported releases that are installed here. Reports the others; raises ReleaseError if there is none."""
+    """The supported releases that are installed here. Reports the others. Raises ReleaseError without any."""
     found = []
     for release in PYTHONS:
         try:

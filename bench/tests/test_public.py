@@ -116,7 +116,7 @@ def test_a_folder_in_another_layout_is_refused_with_the_layout(tmp_path: Path) -
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A server in place of the hub, with both data sets. Gives its folder."""
+    """A local server with both data sets replaces the hub. The fixture is its folder."""
     root = tmp_path / "hub"
     for name, write, folder in ((NEWS, write_table, "data"), (CORE, write_documents, "")):
         files = root / "datasets" / name / "resolve" / "main" / folder

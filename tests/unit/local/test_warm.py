@@ -143,13 +143,13 @@ def test_kernels_that_are_compiled_are_announced_with_an_estimate() -> None:
     assert len(said) == reported
 
 
-class Compiled(NamedTuple):
+class CompileEvent(NamedTuple):
     """numba's event about a kernel."""
 
     data: dict[str, Any]
 
     @classmethod
-    def of(cls, name: str) -> "Compiled":
+    def of(cls, name: str) -> "CompileEvent":
         module, _, function = name.rpartition(".")
         return cls({"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module, __qualname__=function))})
 
@@ -158,14 +158,14 @@ def test_progress_is_reported_during_a_long_kernel_and_not_between_kernels() -> 
     said: list[str] = []
     listener = _CompileListener(said.append)
     name = next(iter(SHARES))
-    listener.on_start(Compiled.of(name))
+    listener.on_start(CompileEvent.of(name))
     wait_until(lambda: len(said) > 2, SECONDS, "reports of the thread")
-    listener.on_end(Compiled.of(name))
+    listener.on_end(CompileEvent.of(name))
     listener.close()
     assert not listener._thread.is_alive()
     reported = len(said)
-    listener.on_start(Compiled.of(name))
-    listener.on_end(Compiled.of(name))
+    listener.on_start(CompileEvent.of(name))
+    listener.on_end(CompileEvent.of(name))
     assert len(said) == reported
 
 
@@ -173,9 +173,9 @@ def test_the_remaining_time_is_estimated_from_the_slowest_kernel() -> None:
     now = 100.0
     listener = _CompileListener(lambda _: None, lambda: now)
     slowest = max(SHARES, key=lambda name: SHARES[name])
-    listener.on_start(Compiled.of(slowest))
+    listener.on_start(CompileEvent.of(slowest))
     now += 100 * SHARES[slowest]
-    listener.on_end(Compiled.of(slowest))
+    listener.on_end(CompileEvent.of(slowest))
     listener.close()
     now = 150.0
     assert listener.text().endswith("1 done in 0:00:50, about 0:00:50 left")
