@@ -11,6 +11,9 @@ from spotsieve.stream.insight.explain.explanation import CandidatePage, JudgeTra
 from spotsieve.stream.insight.explain.texts import read_pair
 from spotsieve.stream.insight.explain.trace import blocks_by_host, trace_page
 from spotsieve.stream.judge import PLAIN, judge
+from spotsieve.stream.judge.by_host.confirmation import confirm_all, confirm_page
+from spotsieve.stream.judge.candidates import NEVER, find_candidates
+from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.fixtures.families import FAMILIES, family_pages
 
@@ -82,3 +85,27 @@ def test_the_thresholds_of_every_pair_imply_its_verdict(family: str, how: str) -
         assert abs(error) < 0.25, "the sample says something else than the texts"
         if trace.original is not None and not trace.original.proof:
             assert trace.verdicts.kind[0] == Kind.DUPLICATE
+
+
+@pytest.mark.parametrize("how", SCHEMES)
+def test_the_judge_leaves_out_only_values_that_decide_nothing(how: str) -> None:
+    assert sum(compared_pairs(family, SCHEMES[how]) for family in FAMILIES) > 1_000
+
+
+def compared_pairs(family: str, scheme: SpotsieveScheme) -> int:
+    """Confirm the pairs of a family with and without all their values. Returns the number of pairs."""
+    state, pages, pairs = memory_state(), pages_of(family), 0
+    for start in range(0, len(pages), 32):
+        signatures = scheme.sign(pages[start : start + 32])
+        keys, slots = slots_of(scheme.probe(signatures), signatures.status)
+        met = find_candidates(slots, state.buckets(keys), NEVER, np.uint8(0))
+        if len(met.number):
+            met = met._replace(proof=np.zeros_like(met.proof))
+            explained = confirm_page(signatures, met, state, scheme.bars)
+            _, _, *judged = confirm_all(signatures, met, state, scheme.bars)
+            for ours, theirs in zip(judged, (explained.accepted, explained.score, explained.reason), strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+        pairs += len(met.number)
+        _, index_update = judge(signatures, scheme, state, 256, 0)
+        state.file(index_update, start + 32, 0)
+    return pairs

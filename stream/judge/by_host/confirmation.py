@@ -196,14 +196,15 @@ def _confirm_kernel(met, place, row, pages, indexed, memory, chosen, table, aske
     # PairNotes, of all pairs or of none -> accepted: bool[m]  score: float64[m]  reason: uint8[m]
     pairs = len(place)
     accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
+    explains = len(noted.figures) > 0
     for page in range(len(row)):
         bars = thresholds_in(table, chosen[page])
         look_up(pages, page, memory, row[page], bars.template_share, asked)
         for at in range(met.bounds[page], met.bounds[page + 1]):
             if not met.proof[at]:
-                judge_pair(pages, page, indexed, place[at], memory, row[page], asked, bars, answer)
+                judge_pair(pages, page, indexed, place[at], memory, row[page], asked, bars, explains, answer)
                 accepted[at], score[at] = answer.confirmed.accepted[0], answer.confirmed.score[0]
                 reason[at] = answer.reason[0]
-                if len(noted.figures):
+                if explains:
                     noted.bars[at], noted.figures[at] = answer.bars, answer.figures
     return accepted, score, reason

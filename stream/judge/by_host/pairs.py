@@ -117,6 +117,7 @@ WHOLE_SHARE = 0.3
 """Between two hosts, main text with common text speaks for a page if it is this share of the words outside links."""
 MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
 """The length of an indexed page, in lengths of the page and words beside. Sizes are rounded by up to 1/16."""
+_ROUNDING = 1e-9
 _CONTAINED = np.uint8(Reason.CONTAINED)
 
 
@@ -148,10 +149,11 @@ def new_pair_result() -> PairResult:
 
 
 @inlined
-def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
+def judge_pair(pages, page, others, other, memory, row, view, bars, explains, answer):
     """Decide whether a page is a copy of an indexed one, and record the values of the pair.
 
     PageTexts, int64, EntryTexts, int64, Memory, int64 (row of the page's host), PageView, HostThresholds -> PairResult
+    explains: bool, all values are measured, also those after the first that is not enough
     """
     answer.confirmed.accepted[0], answer.confirmed.score[0], answer.reason[0] = False, 0.0, 0
     answer.bars[:], answer.figures[:] = thresholds.NONE, thresholds.NONE
@@ -162,11 +164,6 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     if not find_shared(pages, page, others, other, answer.compared):
         return
     figures = view.figures
-    title, shared_words = NO_TITLE, np.int64(0)
-    if same:
-        title, shared_words = _title_overlap(pages, page, others, other, memory, row, view)
-    answer.figures[thresholds.PAIR_TITLE] = title
-    short_enough, lengths = _record_length(pages, page, others, other, same, memory, row, view, answer)
     with_common = figures[WHOLE_COMMON] > figures[WHOLE] / 2 and figures[WHOLE] >= LEAST_MAIN
     if not same:
         with_common &= figures[WHOLE] >= WHOLE_SHARE * figures[EVERY]
@@ -181,6 +178,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
             or figures[OWN] > MOST_OWN * figures[MAIN]
         )
     beside = not alone and speaks + (both or not speaks) + with_common > 1
+    title, shared_words, short_enough, lengths, first = NO_TITLE, np.int64(0), True, 1.0, True
     score, enough = 2.0, True
     for part in range(PARTS):
         words = figures[MAIN]
@@ -193,11 +191,25 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
             asked, words = with_common, figures[WHOLE]
         if not asked or (alone and part != WHOLE_MAIN_TEXT):
             continue
+        measure_part(part, pages, page, view.flags, answer.compared)
+        if first:
+            # Most pairs have too little in common: they need no look at titles and lengths.
+            if not explains and _falls_short(part, words, same, bars, answer):
+                return
+            first = False
+            if same:
+                title, shared_words = _title_overlap(pages, page, others, other, memory, row, view)
+            answer.figures[thresholds.PAIR_TITLE] = title
+            short_enough, lengths = _record_length(pages, page, others, other, same, memory, row, view, answer)
+            if not (short_enough or bars.drop_parts or explains):
+                return
         value = _contained_part(
             part, words, beside, lengths, pages, page, same, title, shared_words, view, bars, answer
         )
         enough &= value >= 0.0
         score = min(score, value)
+        if not (enough or explains):
+            return
     if enough and bars.keep_variants and same and are_variants(pages, page, others, other, view.flags):
         enough = False
         answer.bars[thresholds.NOT_A_VARIANT, 0] = 0.0
@@ -205,6 +217,20 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, answer):
     if enough and (short_enough or bars.drop_parts):
         answer.confirmed.accepted[0], answer.confirmed.score[0] = True, min(score, 1.0)
         answer.reason[0] = _CONTAINED
+
+
+@inlined
+def _falls_short(part, words, same, bars, answer):  # int64, float64, bool, HostThresholds, PairResult -> bool
+    """Whether a part is contained less than any title and any length may require, after measure_part."""
+    # Beside its text, thin text has its title (_contained_blocks).
+    by_blocks = part == ALL_TEXT and _is_thin(part, words, same)
+    return not by_blocks and answer.compared.figures[part, CONTAINMENT] < bars.min_containment - BESIDE - _ROUNDING
+
+
+@inlined
+def _is_thin(part, words, same):  # int64, float64, bool -> bool
+    """Whether a part of a page is so small that nothing but its title may tell it from others."""
+    return words < THIN and (not same or part != MAIN_TEXT)
 
 
 @inlined
@@ -275,16 +301,15 @@ def _template_words(pages, page):  # PageTexts, int64 -> float64
 
 @inlined
 def _contained_part(part, words, beside, lengths, pages, page, same, title, shared_words, view, bars, answer):
-    """Measure one part of a page, and record it; its containment if it is enough, else -1: float64.
+    """Record a part of a page, after measure_part; its containment if it is enough, else -1: float64.
 
     words: float64, of the part  beside: bool, another part is compared too  lengths: float64, of _record_length
     title: float64, overlap of the titles  shared_words: int64, rare title words of both pages
     """
     figures, compared = view.figures, answer.compared
-    measure_part(part, pages, page, view.flags, compared)
     contained, fresh = compared.figures[part, CONTAINMENT], compared.figures[part, FRESH]
     text_contained = contained
-    thin = words < THIN and (not same or part != MAIN_TEXT)
+    thin = _is_thin(part, words, same)
     new_host = same and figures[PAGES] < FEW_PAGES - 0.5
     young = new_host and (not beside or part == MAIN_TEXT)
     if thin and part == ALL_TEXT:

@@ -245,7 +245,7 @@ def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
             found.compared[page] += 1
             continue
         if not pair.proof:
-            judge_pair(record.pages, page, record.indexed, other, memory, record.row[page], asked, bars, answer)
+            judge_pair(record.pages, page, record.indexed, other, memory, record.row[page], asked, bars, False, answer)
             found.reason[page] = answer.reason[0]
         if is_refused(found, page, pair, answer.confirmed, 0):
             continue
@@ -279,7 +279,7 @@ def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, 
                 found.cut[page] = True
                 drop_candidates(slots, page, cursors)
                 continue
-            judge_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, answer)
+            judge_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, False, answer)
             found.reason[page] = answer.reason[0]
         if is_refused(found, page, pair, answer.confirmed, 0):
             continue
