@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import spotsieve
 from bench.speed import page as speed
 from spotsieve.stream import cli
 from spotsieve.stream.base import errors
@@ -293,6 +294,11 @@ def test_every_document_is_reached_from_readme_by_links() -> None:
     assert sorted(map(where, missing)) == []
     evidence = linked_from(REPOSITORY / "docs" / "evidence.md")
     assert {path for path in DOCUMENTS if path.parent.name == "measured"} <= evidence
+
+
+def test_the_reference_of_the_library_has_every_public_name() -> None:
+    shown = re.findall(r"^\.\. (?:auto\w+|py:data):: (\w+)$", text_of(REPOSITORY / "docs" / "api.md"), re.MULTILINE)
+    assert sorted([*shown, "__version__"]) == sorted(spotsieve.__all__)
 
 
 def test_the_guide_has_every_scheme() -> None:
