@@ -165,7 +165,7 @@ class Expectation(NamedTuple):
 
 
 def first_fault(expected: Iterable[Expectation]) -> str | None:
-    """The first difference between installed packages and these expectations; None if there is none."""
+    """The first difference between installed packages and these expectations; None if all packages fit."""
     return next(filter(None, (one.fault() for one in expected)), None)
 
 

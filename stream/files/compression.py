@@ -159,7 +159,7 @@ class GzipMembers:
         return bool(self._packed) and (self._start, self._end) == (start, end)
 
     def of(self, start: int, end: int) -> bytes | None:
-        """The member whose content is exactly these bytes of the decompressed file; None if there is none."""
+        """The member whose content is exactly these bytes of the decompressed file; None without such a member."""
         return next((packed for first, last, packed in self._last if (first, last) == (start, end)), None)
 
 

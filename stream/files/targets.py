@@ -40,7 +40,7 @@ class Target(Protocol):
 
     @property
     def left(self) -> Path | None:
-        """The path of the incomplete file; None if there is none."""
+        """The path of the incomplete file; None without one."""
 
 
 def target_of(name: str, stdout: BinaryIO | None, private: bool = False) -> Target:

@@ -16,7 +16,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     def caution(self) -> str | None:
-        """A warning about these settings, such as a limit on the number of pages; None if there is none."""
+        """A warning about these settings, such as a limit on the number of pages; None without a warning."""
         return None
 
 

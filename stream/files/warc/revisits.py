@@ -114,7 +114,7 @@ class _Capture:
         return cls("1.0" if raw[:8].upper() == b"WARC/1.0" else "1.1", fields, http, digest)
 
     def field(self, name: str) -> str:
-        """The value of the first field of this name (in lower case); "" if there is none."""
+        """The value of the first field of this name (in lower case); "" without such a field."""
         return next((value for other, value in self.fields if other.lower() == name), "")
 
 

@@ -57,7 +57,7 @@ class RecordCache:
         self._records[checksum_of(value)] = value, record
 
     def take(self, value: bytes) -> LogRecord | bytes:
-        """Remove and return the cached record of exactly these bytes, or return the bytes if there is none."""
+        """Remove and return the cached record of exactly these bytes, or return the bytes without such a record."""
         cached, record = self._records.pop(checksum_of(value), (b"", None))
         return value if record is None or cached != value else record
 
