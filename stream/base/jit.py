@@ -24,10 +24,12 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
+from llvmlite.binding import parse_bitcode
 from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _Cache
+from numba.core.codegen import JITCodeLibrary
 
-from spotsieve.stream.base.startup import PORTABLE, portable_kernels_fit
+from spotsieve.stream.base.startup import PORTABLE, Expectation, portable_kernels_fit
 
 _PACKAGE = __name__.partition(".")[0]
 _IMPORT = re.compile(
@@ -103,12 +105,76 @@ def _file_of(module: str) -> str | None:
     return next((file for file in (f"{path}.py", f"{path}/__init__.py") if (_root() / file).is_file()), None)
 
 
+class _CachedLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The machine code of a cached kernel. Its bitcode is parsed only if the kernel goes into another one.
+
+    numba parses the bitcode of every kernel that it loads, and lists its functions: half the time that loading takes.
+    """
+
+    _bitcode = b""
+    _shared_module: Any
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> Any:
+        name, kind, data = state
+        if kind != "object":
+            return super()._unserialize(codegen, state)
+        library = codegen.create_library(name)
+        machine_code, library._bitcode = data
+        library.enable_object_caching()
+        library._set_compiled_object(machine_code)
+        library._finalize_final_module()
+        return library
+
+    def get_pointer_to_function(self, name: str) -> Any:
+        if not self._codegen._engine.is_symbol_defined(name):
+            self._parse_bitcode()
+        return super().get_pointer_to_function(name)
+
+    def _get_module_for_linking(self) -> Any:
+        self._parse_bitcode()
+        return super()._get_module_for_linking()
+
+    def _parse_bitcode(self) -> None:
+        if self._bitcode and self._shared_module is None:
+            self._shared_module = parse_bitcode(self._bitcode)
+            self._codegen._engine._load_defined_symbols(self._shared_module)
+
+
+_LOADING = Expectation(
+    "numba.core.codegen:JITCodeLibrary._unserialize",
+    uses=(
+        *("create_library", "enable_object_caching", "_set_compiled_object", "_finalize_final_module"),
+        *("_shared_module", "parse_bitcode", "_engine", "_load_defined_symbols"),
+    ),
+)
+"""How numba loads a library. _CachedLibrary does the same without the last two; with another numba it is not used."""
+
+
+@cache
+def _parses_late() -> bool:
+    return _LOADING.fault() is None
+
+
 class _StampedImplementation(CompileResultCacheImpl):  # type: ignore[misc]  # numba is untyped.
     """The cache files of a kernel, in the folder of numba's locator, with the stamp of this package."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         self.locator.get_source_stamp = partial(source_digest, function.__module__)
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """The compiled kernel of a cache file. numba calls it with its compiler lock held."""
+        if not _parses_late():
+            return super().rebuild(target_context, payload)
+        codegen, (_, description, *_) = target_context.codegen(), payload
+        # The engine runs only functions that it knows by name, and Python calls a kernel by this one.
+        codegen._engine._defined_symbols.add(description.llvm_cpython_wrapper_name)
+        codegen._library_class = _CachedLibrary
+        try:
+            return super().rebuild(target_context, payload)
+        finally:
+            del codegen._library_class
 
 
 class _StampedCache(FunctionCache):  # type: ignore[misc]

@@ -159,6 +159,55 @@ def test_a_process_starts_after_the_class_of_a_cached_kernels_argument_was_renam
         assert [tree.run(program) for _ in range(2)] == [{"answer": "42", "loaded": loaded} for loaded in ("0", "1")]
 
 
+TRIED = "spotsieve.stream.base." + "tried"
+"""A module that only the copy of the package has."""
+OF_TWO_KERNELS = """
+from spotsieve.stream.base.jit import kernel
+
+@kernel
+def doubled(number):
+    return 2 * number
+
+@kernel
+def plus(number):
+    return doubled(number) + 1
+"""
+
+
+def test_a_cached_kernel_goes_into_a_kernel_that_is_compiled_later(tree: Tree) -> None:
+    module = tree.package / "stream" / "base" / "tried"
+    module.with_suffix(".py").write_text(OF_TWO_KERNELS, "utf-8")
+    assert tree.run(f"from {TRIED} import doubled; doubled(1)") == {}
+    ran = tree.run(
+        f"from {TRIED} import doubled, plus\n"
+        "print('first', doubled(20))\n"
+        "(library,) = [one.library for one in doubled.overloads.values()]\n"
+        "print('parsed', library._shared_module is not None)\n"
+        "print('answer', plus(20), doubled(20))\n"
+        "print('loaded', *(sum(one.stats.cache_hits.values()) for one in (doubled, plus)))\n"
+        "print('later', library._shared_module is not None)"
+    )
+    # Loading a kernel parses no bitcode. A kernel that is compiled with it takes its bitcode in.
+    assert ran == {"first": "40", "parsed": "False", "answer": "41 40", "loaded": "1 0", "later": "True"}
+
+
+def test_a_numba_that_loads_libraries_in_another_way_loads_them_itself(tree: Tree) -> None:
+    module = tree.package / "stream" / "base" / "tried"
+    module.with_suffix(".py").write_text(OF_TWO_KERNELS, "utf-8")
+    assert tree.run(f"from {TRIED} import plus; plus(1)") == {}
+    ran = tree.run(
+        "from numba.core.codegen import JITCodeLibrary\n"
+        "numbas = JITCodeLibrary._unserialize.__func__\n"
+        "JITCodeLibrary._unserialize = classmethod(lambda cls, codegen, state: numbas(cls, codegen, state))\n"
+        f"from {TRIED} import plus\n"
+        "print('answer', plus(20))\n"
+        "print('loaded', sum(plus.stats.cache_hits.values()))\n"
+        "(library,) = [one.library for one in plus.overloads.values()]\n"
+        "print('parsed', library._shared_module is not None)"
+    )
+    assert ran == {"answer": "41", "loaded": "1", "parsed": "True"}
+
+
 def test_another_process_loads_an_unedited_kernel(tree: Tree) -> None:
     ran = [tree.run(BITS) for _ in range(2)]
     assert [one["loaded"] for one in ran] == ["0", "1"]
