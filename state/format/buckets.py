@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS, KEY_BITS
@@ -49,6 +48,7 @@ NUMBER_BYTES = 5
 """Size of an entry number in a posting: enough for 10^12 pages."""
 INLINE_BYTES = dict.fromkeys(BARE_TAGS, 0)
 """Size of the inline word in a posting, by the tag of the key; all other tags keep 8 bytes."""
+_TAG_SHIFT = np.uint64(KEY_BITS)
 _POSTING_BYTES = np.array([NUMBER_BYTES + INLINE_BYTES.get(tag, 8) for tag in range(256)])
 
 
@@ -57,12 +57,9 @@ def encode_buckets(keys: NDArray[np.uint64], buckets: Buckets) -> list[bytes]:
 
     A posting is the entry number in 5 bytes, then 0 or 8 bytes of inline word by the tag of the key (INLINE_BYTES).
     """
-    sizes = _posting_bytes(keys)
-    ends = bounds_of(sizes_of(buckets.bounds) * sizes + 1)
-    buffer = np.empty(int(ends[-1]), np.uint8)
-    _write_buckets(sizes, buckets.bounds, buckets.numbers, buckets.inlines, buffer)
-    raw, cuts = buffer.tobytes(), ends.tolist()
-    return [raw[start:end] for start, end in pairwise(cuts)]
+    buffer, ends = _write_buckets(keys, _POSTING_BYTES, buckets.bounds, buckets.numbers, buckets.inlines)
+    raw = buffer.tobytes()
+    return [raw[start:end] for start, end in pairwise(ends.tolist())]
 
 
 def decode_buckets(keys: NDArray[np.uint64], values: Sequence[bytes | None]) -> Buckets:
@@ -70,11 +67,9 @@ def decode_buckets(keys: NDArray[np.uint64], values: Sequence[bytes | None]) -> 
 
     An inline word that is not stored is 0. Raises CorruptRecord, which names the key.
     """
-    sizes = _posting_bytes(keys)
     lengths = np.array([-1 if value is None else len(value) for value in values], np.int64)
-    bounds = bounds_of(np.maximum(lengths - 1, 0) // sizes)
-    numbers, inlines = np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64)
-    wrong = _read_buckets(sizes, np.frombuffer(b"".join(filter(None, values)), np.uint8), lengths, numbers, inlines)
+    raw = np.frombuffer(b"".join(filter(None, values)), np.uint8)
+    bounds, numbers, inlines, wrong = _read_buckets(keys, _POSTING_BYTES, raw, lengths)
     if wrong >= 0:
         raise CorruptRecord(
             "buckets",
@@ -84,40 +79,48 @@ def decode_buckets(keys: NDArray[np.uint64], values: Sequence[bytes | None]) -> 
     return Buckets(bounds, numbers, inlines)
 
 
-def _posting_bytes(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    return _POSTING_BYTES[(keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
-
-
 @kernel
-def _write_buckets(sizes, bounds, numbers, inlines, buffer):
-    # sizes: int64[u], bytes of a posting  bounds: int64[u + 1]  numbers, inlines: uint64[p]  ->  buffer: uint8[...]
-    at = 0
-    for bucket in range(len(sizes)):
+def _write_buckets(keys, posting_bytes, bounds, numbers, inlines):
+    # keys: uint64[u]  posting_bytes: int64[256], by tag  bounds: int64[u + 1]  numbers, inlines: uint64[p]
+    # ->  buffer: uint8[...], ends: int64[u + 1], of the values
+    ends = np.zeros(len(keys) + 1, np.int64)
+    for bucket in range(len(keys)):
+        size = posting_bytes[keys[bucket] >> _TAG_SHIFT]
+        ends[bucket + 1] = ends[bucket] + 1 + size * (bounds[bucket + 1] - bounds[bucket])
+    buffer = np.empty(ends[len(keys)], np.uint8)
+    for bucket in range(len(keys)):
+        at, size = ends[bucket], posting_bytes[keys[bucket] >> _TAG_SHIFT]
         buffer[at] = BUCKET_VERSION
         at += 1
         for posting in range(bounds[bucket], bounds[bucket + 1]):
             write_word(buffer, at, NUMBER_BYTES, numbers[posting])
-            write_word(buffer, at + NUMBER_BYTES, sizes[bucket] - NUMBER_BYTES, inlines[posting])
-            at += sizes[bucket]
+            write_word(buffer, at + NUMBER_BYTES, size - NUMBER_BYTES, inlines[posting])
+            at += size
+    return buffer, ends
 
 
 @kernel
-def _read_buckets(sizes, buffer, lengths, numbers, inlines):
-    # sizes: int64[u], bytes of a posting  buffer: uint8[...]  lengths: int64[u], -1 for a missing value
-    # ->  numbers, inlines: uint64[p]; returns the first bad value, or -1
+def _read_buckets(keys, posting_bytes, buffer, lengths):
+    # keys: uint64[u]  posting_bytes: int64[256], by tag  buffer: uint8[...]  lengths: int64[u], -1: a missing value
+    # ->  the columns of Buckets, and the first bad value, or -1
+    bounds = np.zeros(len(keys) + 1, np.int64)
+    for bucket in range(len(keys)):
+        size = posting_bytes[keys[bucket] >> _TAG_SHIFT]
+        bounds[bucket + 1] = bounds[bucket] + max(lengths[bucket] - 1, 0) // size
+    numbers, inlines = np.empty(bounds[len(keys)], np.uint64), np.empty(bounds[len(keys)], np.uint64)
     at, posting = 0, 0
-    for bucket in range(len(lengths)):
-        length, size = lengths[bucket], sizes[bucket]
+    for bucket in range(len(keys)):
+        length, size = lengths[bucket], posting_bytes[keys[bucket] >> _TAG_SHIFT]
         if length < 0:
             continue
         if length < 1 + size or (length - 1) % size or buffer[at] != BUCKET_VERSION:
-            return bucket
+            return bounds, numbers, inlines, bucket
         at += 1
         for place in range((length - 1) // size):
             numbers[posting] = read_word(buffer, at, NUMBER_BYTES)
             inlines[posting] = read_word(buffer, at + NUMBER_BYTES, size - NUMBER_BYTES)
             if place > 0 and numbers[posting] <= numbers[posting - 1]:
-                return bucket
+                return bounds, numbers, inlines, bucket
             posting += 1
             at += size
-    return -1
+    return bounds, numbers, inlines, -1

@@ -78,28 +78,9 @@ def decode_memories(hosts: NDArray[np.uint64], values: Sequence[bytes | None]) -
     """
     raw = np.frombuffer(b"".join([value for value in values if value is not None]), np.uint8)
     ends = bounds_of([0 if value is None else len(value) for value in values])
-    item_bounds, word_bounds = np.zeros_like(ends), np.zeros_like(ends)
     wrong = next((place for place, value in enumerate(values) if value == b""), -1)
-    if wrong < 0:
-        wrong = _measure_memories(raw, ends, item_bounds, word_bounds)
-    if wrong < 0:
-        urls, texts, last = np.zeros((3, len(hosts)), np.uint64)
-        item_hand, word_hand = np.zeros((2, len(hosts)), np.uint16)
-        item_floor, word_floor = np.zeros((2, len(hosts)), np.uint8)
-        memories = HostMemories(
-            hosts,
-            *(urls, texts, last, item_hand, word_hand, item_floor, word_floor),
-            np.empty(item_bounds[-1], np.uint64),
-            item_bounds,
-            np.empty(word_bounds[-1], np.uint64),
-            word_bounds,
-        )
-        wrong = _read_memories(raw, ends, memories)
-    if wrong < 0:
-        written = np.zeros_like(ends)
-        wrong = _first_fault(memories, written)
-        if wrong < 0 and not np.array_equal(written, ends):
-            wrong = int(np.flatnonzero(written != ends)[0]) - 1
+    memories: HostMemories
+    memories, wrong = _decode(hosts, raw, ends, wrong)
     if wrong >= 0:
         raise CorruptRecord("hosts", encode_keys(hosts[wrong : wrong + 1])[0], _RULE)
     return memories
@@ -111,6 +92,40 @@ def last_learned(hosts: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.
         if len(value) < _HEAD_BYTES or value[0] != MEMORY_VERSION:
             raise CorruptRecord("hosts", host, _RULE)
     return np.array([int.from_bytes(value[1 : 1 + NUMBER_BYTES], "little") for value in values], np.uint64)
+
+
+@kernel
+def _decode(hosts, raw, ends, wrong):
+    # hosts: uint64[h]  raw: uint8[...]  ends: int64[h + 1], of the values  wrong: int64, an invalid value, or -1
+    # ->  HostMemories, and the first invalid value, or -1
+    count = len(hosts)
+    item_bounds, word_bounds = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+    if wrong < 0:
+        wrong = _measure_memories(raw, ends, item_bounds, word_bounds)
+    sound = wrong < 0
+    memories = HostMemories(
+        hosts,
+        np.zeros(count, np.uint64),
+        np.zeros(count, np.uint64),
+        np.zeros(count, np.uint64),
+        np.zeros(count, np.uint16),
+        np.zeros(count, np.uint16),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
+        np.empty(item_bounds[count] if sound else 0, np.uint64),
+        item_bounds,
+        np.empty(word_bounds[count] if sound else 0, np.uint64),
+        word_bounds,
+    )
+    if sound:
+        wrong = _read_memories(raw, ends, memories)
+    if wrong < 0:
+        written = np.zeros(count + 1, np.int64)
+        wrong = _first_fault(memories, written)
+        for host in range(count):
+            if wrong < 0 and written[host + 1] != ends[host + 1]:
+                wrong = host
+    return memories, wrong
 
 
 @kernel

@@ -98,7 +98,7 @@ _COLUMNS = (
 """The columns in the order of their bits."""
 _COLUMN_BYTES = sum(column.bytes for column in _COLUMNS)
 """Size of a page in all columns."""
-_DTYPES = tuple(column.dtype for column in _COLUMNS)
+_DTYPES = tuple(np.dtype(column.dtype) for column in _COLUMNS)
 _RAGGED = {"features": ("<u8", MAX_FEATURES), "blocks": ("<u8", MOST_BLOCKS), "titles": ("<u2", MOST_TITLE_WORDS)}
 """The ragged columns, with a varying count of numbers for each page: dtype, and the greatest count."""
 _TEXT_COLUMNS = ("blocks", "blocks_bounds", "samples", "samples_bounds", "titles", "titles_bounds")
@@ -114,7 +114,7 @@ def encode_pages(signatures: Signatures, committed: Sequence[CommitMark]) -> byt
     number = {source: row for row, source in enumerate(sources)}
     marks = [_MARK.pack(number[mark.source], mark.partition, mark.offset) for mark in committed]
     named = [source.encode() for source in sources]
-    columns = [np.ascontiguousarray(*made).tobytes() for made in zip(_columns(signatures), _DTYPES, strict=True)]
+    columns = [np.asarray(*made).tobytes() for made in zip(_columns(signatures), _DTYPES, strict=True)]
     present = [raw != bytes(len(raw)) for raw in columns]
     mask = sum(bit << place for place, bit in enumerate(present))
     of_marks = len(sources) - len(signatures.sources)
@@ -251,23 +251,45 @@ def cut_url(text: bytes) -> bytes:
 
 
 def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
-    most = {name: int(sizes_of(getattr(signatures, f"{name}_bounds")).max(initial=0)) for name in _RAGGED}
-    if words > MAX_SKETCH_WORDS or most["features"] > MAX_FEATURES:
+    text = (signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS)
+    text += tuple(getattr(signatures, name) for name in _TEXT_COLUMNS)
+    counted = signatures.features, signatures.features_bounds, signatures.blocks_bounds, signatures.titles_bounds
+    fault = _fault(signatures.offset, *counted, *text)
+    if words > MAX_SKETCH_WORDS or fault == _FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
-    if most["blocks"] > MOST_BLOCKS or most["titles"] > MOST_TITLE_WORDS:
+    if fault == _BLOCKS:
         raise ValueError(f"a page has at most {MOST_BLOCKS} blocks and {MOST_TITLE_WORDS} title words")
-    if int(signatures.offset.min(initial=0)) < 0 or not ascending_in_rows(
-        signatures.features, signatures.features_bounds
-    ):
+    if fault == _ORDER:
         raise ValueError("a page has an offset from 0 on, and features that ascend")
     if marks > MAX_MARKS:
         raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
-    columns = (getattr(signatures, name) for name in _TEXT_COLUMNS)
-    if not _sound(signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS, *columns):
+    if fault == _TEXT:
         raise ValueError(
             f"a page has a known source and status, title words that ascend, and samples of its blocks in page order: "
             f"at most {MAIN_SAMPLES} of main text and {REST_SAMPLES} of other text"
         )
+
+
+_FEATURES, _BLOCKS, _ORDER, _TEXT = range(1, 5)
+"""The rules that a page can break: the most features, the most blocks and title words, the order, and the text."""
+
+
+@kernel
+def _fault(offset, features, feature_bounds, block_bounds, title_bounds, *text):
+    # offset: int64[n]  features: uint64[m]  *_bounds: int64[n + 1]  text: the parameters of _sound
+    # ->  int64, the rule that a page breaks, or 0
+    for page in range(len(offset)):
+        if feature_bounds[page + 1] - feature_bounds[page] > MAX_FEATURES:
+            return _FEATURES
+        listed, words = block_bounds[page + 1] - block_bounds[page], title_bounds[page + 1] - title_bounds[page]
+        if listed > MOST_BLOCKS or words > MOST_TITLE_WORDS:
+            return _BLOCKS
+        if offset[page] < 0:
+            return _ORDER
+        for place in range(feature_bounds[page] + 1, feature_bounds[page + 1]):
+            if features[place] <= features[place - 1]:
+                return _ORDER
+    return 0 if _sound(*text) else _TEXT
 
 
 def _sources(signatures: Signatures, committed: Sequence[CommitMark]) -> list[str]:

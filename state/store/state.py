@@ -382,14 +382,11 @@ class State:
         if swept is not None:
             batch.delete("hosts", encode_keys(swept.dead))
             sweep = swept.sweep
-        stored, dead = dict[bytes, bytes](), list[bytes]()
-        for key, value in zip(encode_keys(learned.memories.hosts), encode_memories(learned.memories), strict=True):
-            if value is None:
-                dead.append(key)
-            else:
-                stored[key] = value
-        batch.put("hosts", list(stored), list(stored.values()))
-        batch.delete("hosts", dead)
+        keys, values = encode_keys(learned.memories.hosts), encode_memories(learned.memories)
+        stored = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
+        batch.put("hosts", [key for key, _ in stored], [value for _, value in stored])
+        if len(stored) < len(keys):
+            batch.delete("hosts", [key for key, value in zip(keys, values, strict=True) if value is None])
         return sweep
 
     def _put_common_text(self, batch: Batch, windows: CommonWindows) -> StoredCommonText:

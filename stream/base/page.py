@@ -116,7 +116,7 @@ _SIGN = np.uint64(1 << 63)
 
 def rank_words(ranks: Sequence[float | None]) -> NDArray[np.uint64]:
     """The words of n ranks, uint64[n]. Ranks are finite or None, and -0.0 counts as 0.0."""
-    if all(rank is None for rank in ranks):
+    if ranks.count(None) == len(ranks):
         return np.zeros(len(ranks), np.uint64)
     bits = (np.array([0.0 if rank is None else rank for rank in ranks]) + 0.0).view(np.uint64)
     words = np.where(bits & _SIGN != 0, ~bits, bits | _SIGN)

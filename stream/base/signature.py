@@ -217,6 +217,8 @@ def empty_rows(
     column: NDArray[Any], bounds: NDArray[np.int64], which: NDArray[np.bool_]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """A ragged column and its bounds, with the rows emptied where `which`, bool[n], is False."""
+    if which.all():
+        return column, bounds
     sizes = sizes_of(bounds)
     return column[np.repeat(which, sizes)], bounds_of(sizes * which)
 

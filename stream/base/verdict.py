@@ -242,6 +242,8 @@ def no_verdicts() -> Verdicts:
 
 def concatenate(parts: Sequence[Verdicts]) -> Verdicts:
     """The verdicts of consecutive parts of a micro-batch, joined."""
+    if len(parts) == 1:
+        return parts[0]
     return Verdicts(
         np.concatenate([part.kind for part in parts]),
         np.concatenate([part.reason for part in parts]),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from spotsieve.state.format.meta import LogIdentity, rules_of_settings
 from spotsieve.state.horizon import Clock, runs_of, step_of
 from spotsieve.state.identity import check_last_record, check_settings_digest, closed_log_error
-from spotsieve.state.index import Buckets, IndexUpdate, LiveView
+from spotsieve.state.index import IndexUpdate, LiveView
 from spotsieve.state.log.record import NO_PAGES, LogRecord, check_sketches, checksum_of, decode
 from spotsieve.state.removal import removal_of
 from spotsieve.state.store.opening import disk_state
@@ -20,7 +20,15 @@ from spotsieve.stream.base.settings.digest import settings_digest, verdict_setti
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, marks_of_pages, no_verdicts
-from spotsieve.stream.judge import PLAIN, Policy, RecordJudgment, judge_isolated, judge_record, policy_of
+from spotsieve.stream.judge import (
+    PLAIN,
+    Policy,
+    RecordJudgment,
+    empty_update,
+    judge_isolated,
+    judge_record,
+    policy_of,
+)
 from spotsieve.stream.judge.by_host.confirmation import look_up_page
 from spotsieve.stream.judge.by_host.distinctive_text import is_template
 from spotsieve.stream.sign.schemes import Scheme
@@ -131,7 +139,7 @@ class Engine:
             parts.append(self._judge(signatures, 0, done, state.clock)[0])
         for start, end, clock in () if again else self._runs(signatures.event_time_ms, done):
             verdicts, index_update = self._judge(signatures, start, end, clock)
-            if not start:
+            if not start and record.committed:
                 # Only for the first run: a later run may have stored a pending verdict that lies below a mark.
                 index_update = replace(index_update, committed=record.committed)
             if end == len(signatures):
@@ -206,27 +214,19 @@ class Engine:
         return replace(verdicts, marks=marks_of_pages(pages))
 
 
-def empty_update(signatures: Signatures, first_number: int) -> IndexUpdate:
-    """The index update of a record without pages. It may still carry commit marks."""
-    none = np.empty(0, np.int64)
-    no_words = np.empty(0, np.uint64)
-    return IndexUpdate(signatures, none, first_number, no_words, Buckets(np.zeros(1, np.int64), no_words, no_words), 0)
-
-
 def _apply_result(
     record: LogRecord, parts: Sequence[Verdicts], updates: Sequence[IndexUpdate], cap: int, again: bool
 ) -> ApplyResult:
     """Combine the runs of one record. cap: postings of a full bucket"""
-    sizes = np.concatenate(
-        [np.empty(0, np.int64), *(sizes_of(index_update.buckets.bounds) for index_update in updates)]
-    )
+    grown = [sizes_of(index_update.buckets.bounds) for index_update in updates]
+    sizes = grown[0] if len(grown) == 1 else np.concatenate([np.empty(0, np.int64), *grown])
     return ApplyResult(
         record,
         parts[0] if len(parts) == 1 else concatenate(parts),
         sum(len(index_update.pages) for index_update in updates),
         sum(index_update.capped for index_update in updates),
         sizes,
-        int(np.count_nonzero(sizes >= cap)),
+        int(np.count_nonzero(sizes >= cap)) if len(sizes) else 0,
         again,
     )
 

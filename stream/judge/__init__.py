@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, IndexedPages, IndexUpdate, StateView
+from spotsieve.state.index import NOBODY, Buckets, IndexedPages, IndexUpdate, StateView
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.errors import isolate
 from spotsieve.stream.base.signature import Entry, Signatures, SignatureStatus, candidate_columns
@@ -109,7 +109,8 @@ def judge_record(
 
     cap: maximum number of postings in a bucket
     candidate_limit: maximum number of candidates per page that are confirmed; 0 selects the limit of the scheme
-    alone: judge each page on its own, as if it were new; pass a cap of 0 too, so that no page is indexed
+    alone: judge each page on its own, as if it were new; pass a cap of 0 too, so that no page is indexed. The update
+    is then empty.
     """
     limits = limits_of(policy, cap, candidate_limit or scheme.candidate_limit)
     preferences = preferences_of_pages(signatures, limits.preference)
@@ -126,25 +127,33 @@ def judge_record(
         resolution = resolve_record(
             slots, sizes_of(buckets.bounds), indexed, scheme, pages, preferences, first_number, limits
         )
-    grown, contents = grown_buckets(buckets, resolution.added, resolution.entry)
-    to_file = np.flatnonzero(resolution.entry != NOBODY)
-    index_update = IndexUpdate(
-        signatures,
-        to_file,
-        first_number,
-        keys[grown],
-        contents,
-        resolution.capped,
-        scheme.compares_features,
-        learned,
-        keeps_ranks=keeps_ranks(limits.preference),
-    )
-    verdicts = verdicts_of(signatures, scheme, indexed, resolution)
-    if flags is not None and is_new is not None and not alone:
-        verdicts = replace(verdicts, marks=marks_of(signatures, flags, is_new))
+    if alone:
+        index_update = empty_update(signatures, first_number)
+    else:
+        grown, contents = grown_buckets(buckets, resolution.added, resolution.entry)
+        index_update = IndexUpdate(
+            signatures,
+            (resolution.entry != NOBODY).nonzero()[0],
+            first_number,
+            keys[grown],
+            contents,
+            resolution.capped,
+            scheme.compares_features,
+            learned,
+            keeps_ranks=keeps_ranks(limits.preference),
+        )
+    marks = None if flags is None or is_new is None or alone else marks_of(signatures, flags, is_new)
+    verdicts = verdicts_of(signatures, scheme, indexed, resolution, marks)
     if limits.preference != Preference.LENGTH:
         verdicts.reason[verdicts.reason == Reason.LONGER] = Reason.BETTER
     return RecordJudgment(verdicts, index_update, indexed, resolution, is_new, flags)
+
+
+def empty_update(signatures: Signatures, first_number: int) -> IndexUpdate:
+    """The index update of a record that indexes no page. It may still carry commit marks."""
+    none = np.empty(0, np.int64)
+    no_words = np.empty(0, np.uint64)
+    return IndexUpdate(signatures, none, first_number, no_words, Buckets(np.zeros(1, np.int64), no_words, no_words), 0)
 
 
 _NO_ROOM = 0

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.judge.rules import Candidate
 from spotsieve.stream.judge.slots import Slots, indexed_postings
@@ -57,21 +56,21 @@ def find_candidates(slots: Slots, buckets: Buckets, candidate_limit: int, final:
     candidate_limit: maximum number of candidates per page; decisive keys have no limit
     final: kinds of decisive keys (KeyKind) that end the search of a page
     """
-    room = _most_met(slots, buckets, candidate_limit, final)
-    met: CandidatePairs = _meet_kernel(
-        slots, indexed_postings(buckets), candidate_limit, final, room, new_cursors(slots)
-    )
+    met: CandidatePairs = _meet_kernel(slots, indexed_postings(buckets), candidate_limit, final)
     return met
 
 
-def _most_met(slots: Slots, buckets: Buckets, candidate_limit: int, final: np.uint8) -> int:
+@inlined
+def _most_met(slots, postings, candidate_limit, final):  # Slots, Postings, int64, uint8 -> int64
     """Upper bound for the number of pairs: one per posting.
 
     If every decisive key ends the search of its page, the bound is also candidate_limit + 1 per page.
     """
-    postings = int(sizes_of(buckets.bounds)[slots.bucket].sum())
-    any_ends = (slots.kind[slots.decisive] & final).all()
-    return min(postings, (len(slots.bounds) - 1) * (candidate_limit + 1)) if any_ends else postings
+    most, pages, any_ends = np.int64(0), np.int64(len(slots.bounds) - 1), True
+    for slot in range(len(slots.bucket)):
+        most += postings.end[slots.bucket[slot]] - postings.first[slots.bucket[slot]]
+        any_ends &= not slots.decisive[slot] or slots.kind[slot] & final != 0
+    return min(most, pages * (candidate_limit + 1)) if any_ends and candidate_limit < most else most
 
 
 @inlined
@@ -127,11 +126,11 @@ def _set_cursor(slots, postings, slot, at, cursors):  # Slots, Postings, int64, 
 
 
 @kernel
-def _meet_kernel(slots, postings, candidate_limit, final, most, cursors):
-    # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8  most: upper bound for the number of pairs
-    # cursors: Cursors, overwritten
+def _meet_kernel(slots, postings, candidate_limit, final):
+    # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8
     # -> CandidatePairs
-    pages = len(slots.bounds) - 1
+    pages, most = len(slots.bounds) - 1, _most_met(slots, postings, candidate_limit, final)
+    cursors = Cursors(np.empty(len(slots.bucket), np.int64), np.empty(len(slots.bucket), np.int64))
     bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
     numbers, proof = np.empty(most, np.int64), np.empty(most, np.uint8)
     kinds, distance = np.empty(most, np.uint8), np.empty(most, np.uint8)

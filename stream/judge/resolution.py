@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets
-from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.signature import CandidateColumns
 from spotsieve.stream.judge.candidates import NEVER, drop_candidates, new_cursors, next_candidate, set_cursors
@@ -132,8 +132,15 @@ def resolve_record(
 
 def empty_resolution(slots: Slots, pages: int, buckets: int) -> Resolution:
     """The resolution of a record before its first page."""
+    found, postings, entry, added = _new_resolution(slots.bucket, pages, buckets)
+    return Resolution(found, postings, entry, added, 0)
+
+
+@kernel
+def _new_resolution(bucket, pages, buckets):
+    # bucket: int64[m], of Slots  pages, buckets: int64, their numbers  ->  the fields of Resolution but the last
     postings, entry = np.zeros(pages, np.int64), np.full(pages, NOBODY, np.int64)
-    return Resolution(empty_search(pages), postings, entry, no_postings(slots, buckets), 0)
+    return empty_search(pages), postings, entry, no_postings(bucket, buckets)
 
 
 @inlined
@@ -284,7 +291,7 @@ def index_assigned(slots: Slots, sizes: NDArray[np.int64], entry: NDArray[np.int
     sizes: int64[u], number of postings in each bucket
     entry: int64[n], entry numbers, or NOBODY
     """
-    added, fits = no_postings(slots, len(sizes)), np.zeros(len(entry), np.bool_)
+    added, fits = no_postings(slots.bucket, len(sizes)), np.zeros(len(entry), np.bool_)
     capped = _index_kernel(slots, sizes, entry, cap, added, fits)
     return AddedPostings(added, capped, fits)
 
@@ -308,24 +315,30 @@ def grown_buckets(buckets: Buckets, postings: Postings, entry: NDArray[np.int64]
     postings: the added postings, by page index
     entry: int64[n], the entry number of each page
     """
-    added = postings.end - postings.first
-    grown = np.flatnonzero(added)
-    bounds = bounds_of(sizes_of(buckets.bounds)[grown] + added[grown])
-    contents = Postings(bounds[:-1], bounds[1:], np.empty(bounds[-1], np.uint64), np.empty(bounds[-1], np.uint64))
-    _grow_kernel(grown, indexed_postings(buckets), postings, entry, contents)
-    return grown, Buckets(bounds, contents.number, contents.inline)
+    grown, *contents = _grow_kernel(indexed_postings(buckets), postings, entry)
+    return grown, Buckets(*contents)
 
 
 @kernel
-def _grow_kernel(grown, indexed, added, entry, contents):
-    # grown: int64[c], buckets that received postings  indexed, added: Postings  entry: int64[n]
-    # -> contents: Postings
-    for place in range(len(grown)):
-        bucket, at = grown[place], contents.first[place]
+def _grow_kernel(indexed, added, entry):
+    # indexed, added: Postings  entry: int64[n]
+    # -> int64[c], buckets that received postings, and the fields of Buckets
+    grown, count, most = np.empty(len(added.first), np.int64), 0, 0
+    for bucket in range(len(added.first)):
+        if added.end[bucket] > added.first[bucket]:
+            grown[count] = bucket
+            count += 1
+            most += indexed.end[bucket] - indexed.first[bucket] + added.end[bucket] - added.first[bucket]
+    bounds, numbers, inlines = np.zeros(count + 1, np.int64), np.empty(most, np.uint64), np.empty(most, np.uint64)
+    at = 0
+    for place in range(count):
+        bucket = grown[place]
         for posting in range(indexed.first[bucket], indexed.end[bucket]):
-            contents.number[at], contents.inline[at] = indexed.number[posting], indexed.inline[posting]
+            numbers[at], inlines[at] = indexed.number[posting], indexed.inline[posting]
             at += 1
         for posting in range(added.first[bucket], added.end[bucket]):
-            contents.number[at] = np.uint64(entry[np.int64(added.number[posting])])
-            contents.inline[at] = added.inline[posting]
+            numbers[at] = np.uint64(entry[np.int64(added.number[posting])])
+            inlines[at] = added.inline[posting]
             at += 1
+        bounds[place + 1] = at
+    return grown[:count].copy(), bounds, numbers, inlines

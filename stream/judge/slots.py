@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.base.arrays import distinct_places, sizes_of
+from spotsieve.stream.base.arrays import distinct_places
+from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
@@ -19,6 +20,8 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import (
     TITLE_TAG,
 )
 from spotsieve.stream.sign.schemes import NOT_INDEXED, Probes
+
+_PARTIAL, _BODY = np.uint8(SignatureStatus.PARTIAL), np.uint8(KeyKind.BODY)
 
 
 class Slots(NamedTuple):
@@ -64,11 +67,22 @@ def slots_of(probes: Probes, status: NDArray[np.uint8]) -> tuple[NDArray[np.uint
     status: uint8[n] (SignatureStatus). A PARTIAL page is indexed under its digest only, whatever the scheme
     """
     keys, bucket = distinct_places(probes.keys)
-    kind, cap, partial = kinds_of(probes.keys), probes.cap, status == SignatureStatus.PARTIAL
-    if partial.any():
-        cap = np.where(np.repeat(partial, sizes_of(probes.bounds)) & (kind != KeyKind.BODY), NOT_INDEXED, cap)
+    kind, cap = _kinds_and_caps(probes.keys, probes.bounds, probes.cap, status, _KIND_OF_TAG)
     slots = (probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, cap, kind, probes.least_shared)
     return keys, Slots(*slots)
+
+
+@kernel
+def _kinds_and_caps(keys, bounds, cap, status, kind_of_tag):
+    # keys: uint64[m]  bounds: int64[n + 1]  cap: int64[m]  status: uint8[n]  kind_of_tag: uint8[256]
+    # ->  kind: uint8[m]  cap: int64[m], of Slots
+    kinds, caps = np.empty(len(keys), np.uint8), cap.copy()
+    for page in range(len(status)):
+        for slot in range(bounds[page], bounds[page + 1]):
+            kinds[slot] = kind_of_tag[keys[slot] >> np.uint64(KEY_BITS)]
+            if status[page] == _PARTIAL and kinds[slot] != _BODY:
+                caps[slot] = NOT_INDEXED
+    return kinds, caps
 
 
 def kinds_of(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
@@ -81,12 +95,18 @@ def indexed_postings(buckets: Buckets) -> Postings:
     return Postings(buckets.bounds[:-1], buckets.bounds[1:], buckets.numbers, buckets.inlines)
 
 
-def no_postings(slots: Slots, buckets: int) -> Postings:
-    """Empty buckets, each with room for all pages of the record that have its key."""
-    room = np.bincount(slots.bucket, minlength=buckets)
-    first = np.cumsum(room) - room
-    some = len(slots.bucket)
-    return Postings(first, first.copy(), np.empty(some, np.uint64), np.empty(some, np.uint64))
+@kernel
+def no_postings(bucket, buckets):  # int64[m], int64 -> Postings
+    """Empty buckets, each with room for all pages of the record that have its key. bucket: of Slots"""
+    first = np.zeros(buckets + 1, np.int64)
+    for slot in range(len(bucket)):
+        first[bucket[slot] + 1] += 1
+    for place in range(buckets):
+        first[place + 1] += first[place]
+    room = len(bucket)
+    return Postings(
+        first[:buckets].copy(), first[:buckets].copy(), np.empty(room, np.uint64), np.empty(room, np.uint64)
+    )
 
 
 def _kinds_of_tags() -> NDArray[np.uint8]:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import FINGERPRINTED, Entry, Signatures, SignatureStatus
-from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.base.verdict import Kind, Reason, TemplateMarks, Verdicts
 from spotsieve.stream.judge.indexed import IndexedOriginals
 from spotsieve.stream.judge.resolution import Resolution
 from spotsieve.stream.judge.rules import reason_of
@@ -25,8 +25,17 @@ for _status in SignatureStatus:
         _REASON_OF_STATUS[_status] = Reason[_status.name]
 
 
-def verdicts_of(signatures: Signatures, scheme: Scheme, indexed: IndexedOriginals, resolution: Resolution) -> Verdicts:
-    """The verdict of each page, from the originals among the indexed pages and within the record."""
+def verdicts_of(
+    signatures: Signatures,
+    scheme: Scheme,
+    indexed: IndexedOriginals,
+    resolution: Resolution,
+    marks: TemplateMarks | None = None,
+) -> Verdicts:
+    """The verdict of each page, from the originals among the indexed pages and within the record.
+
+    marks: the template text in the pages; None if it is not known
+    """
     pages = len(signatures)
     originals: list[Entry | None] = [None] * pages
     itself = np.zeros(pages, np.bool_)
@@ -35,30 +44,30 @@ def verdicts_of(signatures: Signatures, scheme: Scheme, indexed: IndexedOriginal
             itself[page] = True
         else:
             originals[page] = entry
-    kind, reason, found_by = np.empty(pages, np.uint8), np.empty(pages, np.uint8), np.zeros(pages, np.uint8)
-    score, distance = np.full(pages, np.nan), np.zeros(pages, np.uint8)
-    by_proof, replaces_one = np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
-    _say_kernel(
-        *(signatures.status, _REASON_OF_STATUS, itself, indexed.found, resolution.found),
-        *(kind, reason, score, found_by, distance, by_proof, replaces_one),
+    kind, reason, score, found_by, distance, by_proof, replaces_one, any_of_both = _say_kernel(
+        signatures.status, _REASON_OF_STATUS, itself, indexed.found, resolution.found
     )
-    if by_proof.any():
+    replaces: tuple[Entry | None, ...] = (None,) * pages
+    if any_of_both:
         score[by_proof] = scheme.score(distance[by_proof])
-    replaces = _superseded(signatures, indexed, resolution, replaces_one) if replaces_one.any() else (None,) * pages
+        replaces = _superseded(signatures, indexed, resolution, replaces_one)
     return Verdicts(
-        kind, reason, score, tuple(originals), resolution.postings, found_by, resolution.found.cut, replaces
+        kind, reason, score, tuple(originals), resolution.postings, found_by, resolution.found.cut, replaces, marks
     )
 
 
 @kernel
-def _say_kernel(
-    status, of_status, itself, indexed, within, kind, reason, score, found_by, distance, by_proof, replaces
-):
+def _say_kernel(status, of_status, itself, indexed, within):
     # status: uint8[n]  of_status: uint8[...], reasons by SignatureStatus  itself: bool[n], the original of the page is
     # the page itself  indexed, within: OriginalSearch
-    # -> kind, reason, found_by, distance: uint8[n]  score: float64[n], nan if no pair was confirmed  by_proof: bool[n],
-    # the score is to be computed from the distance  replaces: bool[n], the page supersedes another one
-    for page in range(len(status)):
+    # -> kind, reason: uint8[n]  score: float64[n], nan if no pair was confirmed  found_by, distance: uint8[n]
+    # by_proof: bool[n], the score is to be computed from the distance  replaces: bool[n], the page supersedes another
+    # one; and whether by_proof or replaces is true for any page
+    pages = len(status)
+    kind, reason, found_by = np.empty(pages, np.uint8), np.empty(pages, np.uint8), np.zeros(pages, np.uint8)
+    score, distance = np.full(pages, np.nan), np.zeros(pages, np.uint8)
+    by_proof, replaces = np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
+    for page in range(pages):
         judged = status[page] == FINGERPRINTED
         kind[page], reason[page] = _NOVEL if judged else _UNCHECKED, of_status[status[page]]
         found = indexed if indexed.number[page] != NOBODY else within
@@ -75,20 +84,19 @@ def _say_kernel(
             reason[page] = _LONGER
         elif reason[page] == _NO_MATCH and (indexed.recrawl[page] or within.recrawl[page]):
             reason[page] = _RECRAWL
+    return kind, reason, score, found_by, distance, by_proof, replaces, by_proof.any() or replaces.any()
 
 
 def _accepted(signatures: Signatures, indexed: IndexedOriginals, resolution: Resolution) -> list[tuple[int, Entry]]:
     """The pages that have an original, each with its original: an indexed page or a page of this record."""
     from_state = (indexed.found.number != NOBODY).nonzero()[0]
-    within = (resolution.found.number != NOBODY).nonzero()[0]
-    found = zip(from_state.tolist(), indexed.entries(indexed.found.number[from_state]), strict=True)
-    return [
-        *found,
-        *(
-            (page, entry_of(signatures, number))
-            for page, number in zip(within.tolist(), resolution.found.number[within].tolist(), strict=True)
-        ),
-    ]
+    found = list[tuple[int, Entry]]()
+    if len(from_state):
+        found.extend(zip(from_state.tolist(), indexed.entries(indexed.found.number[from_state]), strict=True))
+    for page, number in enumerate(resolution.found.number.tolist()):
+        if number != NOBODY:
+            found.append((page, entry_of(signatures, number)))
+    return found
 
 
 def _is_entry(signatures: Signatures, page: int, entry: Entry) -> bool:

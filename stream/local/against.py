@@ -34,10 +34,10 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateError, isolate
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import describe_difference, verdict_settings_text
-from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.signature import Signatures, join_signatures
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts, concatenate, marks_of_pages
-from spotsieve.stream.judge import Match, as_empty, find_matches, judge_alone, policy_of
+from spotsieve.stream.judge import Match, Policy, as_empty, find_matches, judge_alone, policy_of
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
@@ -58,6 +58,7 @@ class StateQuery:
         self.scheme: Scheme = salted(scheme_in_scope(settings), state.salt)
         self._state = state
         self._clock = state.clock
+        self._policy = policy_of(settings)
         self.passes = 0
 
     @property
@@ -73,31 +74,33 @@ class StateQuery:
         """
         keys = [np.empty(0, np.uint64), *(self.scheme.probe(part).keys for part in parts)]
         self.passes += self._state.load_buckets(np.unique(np.concatenate(keys)))
-        policy = policy_of(self.settings)
         for part in parts:
-            for run, view, verdicts in query_each(part, self.scheme, self._state, self._clock, self.settings):
-                yield verdicts, find_matches(run, self.scheme, view, policy) if matches else []
+            for run, view, verdicts in query_each(
+                part, self.scheme, self._state, self._clock, self.settings.index, self._policy
+            ):
+                yield verdicts, find_matches(run, self.scheme, view, self._policy) if matches else []
 
     def judge(self, signatures: Signatures) -> Verdicts:
         """The verdicts of a micro-batch, at least one page. Its buckets are read by key. Raises StateError."""
-        return query_all(signatures, self.scheme, self._state, self._clock, self.settings)
+        return query_all(signatures, self.scheme, self._state, self._clock, self.settings.index, self._policy)
 
 
 def query_each(
-    part: Signatures, scheme: Scheme, view: StateView, clock: Clock, settings: Settings
+    part: Signatures, scheme: Scheme, view: StateView, clock: Clock, limits: IndexSettings, policy: Policy
 ) -> Iterator[tuple[Signatures, StateView, Verdicts]]:
     """The verdict of each page if it came next, in runs of pages that see the same part of a state.
 
     clock: the state's event time; a page with a later time would move the floor of the deduplication window
     """
-    limit, policy = settings.index.candidate_limit, policy_of(settings)
-    for run, run_view in _runs(part, view, clock, step_of(settings.index.horizon_hours)):
-        yield run, run_view, judge_alone(run, scheme, run_view, limit, policy)
+    for run, run_view in _runs(part, view, clock, step_of(limits.horizon_hours)):
+        yield run, run_view, judge_alone(run, scheme, run_view, limits.candidate_limit, policy)
 
 
-def query_all(part: Signatures, scheme: Scheme, view: StateView, clock: Clock, settings: Settings) -> Verdicts:
+def query_all(
+    part: Signatures, scheme: Scheme, view: StateView, clock: Clock, limits: IndexSettings, policy: Policy
+) -> Verdicts:
     """The verdicts of query_each, joined."""
-    return concatenate([verdicts for _, _, verdicts in query_each(part, scheme, view, clock, settings)])
+    return concatenate([verdicts for _, _, verdicts in query_each(part, scheme, view, clock, limits, policy)])
 
 
 def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iterator[tuple[Signatures, StateView]]:

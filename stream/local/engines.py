@@ -27,7 +27,6 @@ from spotsieve.state.log.record import (
     LogRecord,
     checksum_of,
     decode,
-    encode,
     encode_and_keep,
     encode_configuration,
     first_of_ours,
@@ -269,7 +268,8 @@ class MemoryEngine:
         return prepare_pages(signatures, self.others).verdicts(self._apply)
 
     def _apply(self, signatures: Signatures) -> Verdicts:
-        record = encode(signatures, _MEMORY_WRITER, self._offset, self._digest)
+        # Offsets distinguish the records of this engine, so they serve as checksums, too.
+        record = LogRecord(_MEMORY_WRITER, self._offset, self._digest, signatures, checksum=self._offset)
         verdicts = self.engine.apply(record, self._offset).verdicts
         self._offset += 1
         return self.engine.with_marks(verdicts, signatures) if self._with_marks else verdicts

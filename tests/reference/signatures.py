@@ -134,7 +134,7 @@ def one_page() -> Signatures:
 
 def record_of_broken_columns(**columns: Any) -> bytes:
     """A record of one page whose columns break rules, as a careless writer would seal it."""
-    with mock.patch.object(pages_body, "_sound", return_value=True):
+    with mock.patch.object(pages_body, "_fault", return_value=0):
         return encode(dataclasses.replace(one_page(), **columns), bytes(16), 1, bytes(16))
 
 

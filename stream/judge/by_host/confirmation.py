@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, CommonWindows, IndexedEntries, PendingVerdict, StateView
-from spotsieve.stream.base.arrays import distinct, distinct_places, places_in, sizes_of
+from spotsieve.stream.base.arrays import distinct, distinct_places, places_in
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged
 from spotsieve.stream.judge.by_host import thresholds
@@ -59,7 +59,7 @@ class HostContext:
 
     def place(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The places of these entries in `numbers`."""
-        return places_in(self.numbers, numbers)
+        return places_in(self.numbers, numbers) if len(numbers) else np.empty(0, np.int64)
 
 
 def load_host_context(
@@ -79,7 +79,8 @@ def load_host_context(
     memory = read_memories(signatures, hosts, row, view)
     common, pages = read_pages(signatures, view, learns)
     originals = [attempt.original for attempt in pending_verdicts if attempt is not None and attempt.original != NOBODY]
-    wanted = distinct(np.concatenate([met.number, np.array(originals, np.int64)])).astype(np.uint64)
+    numbers = np.append(met.number, np.array(originals, np.int64)) if originals else met.number
+    wanted = distinct(numbers).view(np.uint64)
     if not len(wanted):
         return HostContext(row, memory, wanted, None, no_texts(), pages, common, np.empty(0))
     indexed = view.indexed(wanted)
@@ -93,10 +94,22 @@ def read_memories(signatures: Signatures, hosts: NDArray[np.uint64], row: NDArra
     """The memories of these hosts, with room for the pages of a record. row: int64[n], of each page's host, or
     NOBODY
     """
-    judged = (signatures.status == FINGERPRINTED) & (row != NOBODY)
-    sizes = sizes_of(signatures.blocks_bounds)[judged], sizes_of(signatures.titles_bounds)[judged]
-    blocks, words = (np.bincount(row[judged], size, len(hosts)).astype(np.int64) for size in sizes)
+    blocks, words = _new_items(
+        signatures.status, row, signatures.blocks_bounds, signatures.titles_bounds, np.int64(len(hosts))
+    )
     return load_memories(view.memories(hosts), blocks, words)
+
+
+@kernel
+def _new_items(status, row, block_bounds, title_bounds, hosts):
+    # status: uint8[n]  row: int64[n]  block_bounds, title_bounds: int64[n + 1]  hosts: int64, their number (h)
+    # ->  int64[h], int64[h]: the blocks and title words of the pages that teach each host
+    blocks, words = np.zeros(hosts, np.int64), np.zeros(hosts, np.int64)
+    for page in range(len(status)):
+        if status[page] == FINGERPRINTED and row[page] != NOBODY:
+            blocks[row[page]] += block_bounds[page + 1] - block_bounds[page]
+            words[row[page]] += title_bounds[page + 1] - title_bounds[page]
+    return blocks, words
 
 
 def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[CommonWindows, PageTexts]:

@@ -4,12 +4,13 @@ Distinctive text is the part of a page that is neither template text of its host
 hosts (common_text.py). `PageTexts` holds the columns of a record's pages, `EntryTexts` those of indexed pages.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.base.jit import inlined
+from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page_text import (
     ENTRY_BLOCKS,
     ENTRY_SAMPLES,
@@ -47,6 +48,7 @@ MAIN, OUTSIDE, WHOLE, WHOLE_COMMON, OWN, EVERY, PROSE = range(4, 11)
 template text of the host, and of its part that is common text; of all distinctive text; of all text without template
 text, where links do not count outside the main text; of prose outside the main text."""
 FIGURES = 11
+_PARTIAL = np.uint8(SignatureStatus.PARTIAL)
 IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
 """Flags of a block: distinctive, template text of its host or a notice, common text."""
 _LEAST_OWN = 8
@@ -137,6 +139,7 @@ def texts_of_entries(host: NDArray[np.uint64], own: OwnText) -> EntryTexts:
     )
 
 
+@cache
 def no_texts() -> EntryTexts:
     """The columns of no indexed pages."""
     none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
@@ -148,14 +151,31 @@ def no_texts() -> EntryTexts:
 
 def empty_entry_texts(signatures: Signatures) -> EntryTexts:
     """Room for the own texts of a record's n pages (keep_own_text). Of a partial page not even the title is kept."""
-    count, titles_first = len(signatures), signatures.titles_bounds[:-1]
-    sample_first = np.arange(count, dtype=np.int64) * ENTRY_SAMPLES
-    block_first = np.arange(count, dtype=np.int64) * ENTRY_BLOCKS
-    main, whole, every = np.zeros((3, count), np.uint8)
-    return EntryTexts(
+    texts: EntryTexts = _room_for_texts(
         np.ascontiguousarray(signatures.host, np.uint64),
         np.ascontiguousarray(signatures.site, np.uint16),
-        *(main, whole, every),
+        np.ascontiguousarray(signatures.titles, np.uint16),
+        np.ascontiguousarray(signatures.titles_bounds, np.int64),
+        signatures.status,
+    )
+    return texts
+
+
+@kernel
+def _room_for_texts(host, site, titles, title_bounds, status):
+    # host: uint64[n]  site: uint16[n]  titles: uint16[t]  title_bounds: int64[n + 1]  status: uint8[n]  ->  EntryTexts
+    count = len(host)
+    sample_first, block_first = np.arange(count) * ENTRY_SAMPLES, np.arange(count) * ENTRY_BLOCKS
+    title_first, title_end = title_bounds[:count].copy(), title_bounds[1:].copy()
+    for page in range(count):
+        if status[page] == _PARTIAL:
+            title_end[page] = title_first[page]
+    return EntryTexts(
+        host,
+        site,
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
         np.zeros(count, np.uint32),
         np.zeros(count * ENTRY_SAMPLES, np.uint16),
         sample_first,
@@ -163,9 +183,9 @@ def empty_entry_texts(signatures: Signatures) -> EntryTexts:
         np.zeros(count * ENTRY_BLOCKS, np.uint64),
         block_first,
         block_first.copy(),
-        np.ascontiguousarray(signatures.titles, np.uint16),
-        titles_first.copy(),
-        np.where(signatures.status == SignatureStatus.PARTIAL, titles_first, signatures.titles_bounds[1:]),
+        titles,
+        title_first,
+        title_end,
     )
 
 

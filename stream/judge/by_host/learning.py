@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.arrays import byte_texts
-from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.jit import inlined, kernel, part
 from spotsieve.stream.base.page_text import (
     ENTRY_BLOCKS,
     ENTRY_SAMPLES,
@@ -264,19 +264,31 @@ def owned_texts(within: EntryTexts, pages: NDArray[np.int64]) -> OwnText:
 
     within: the pages as their entries store them  pages: int64[f], rows
     """
+    texts: OwnText = _own_texts(within, pages)
+    return texts
+
+
+@kernel
+def _own_texts(within, pages):  # EntryTexts, int64[f] -> OwnText
+    sample, sample_bounds = _runs(within.sample, within.sample_first, within.sample_end, pages)
+    blocks, block_bounds = _runs(within.blocks, within.block_first, within.block_end, pages)
+    titles, title_bounds = _runs(within.titles, within.title_first, within.title_end, pages)
     return OwnText(
         within.site[pages],
         within.main[pages],
         within.whole[pages],
         within.every[pages],
         within.limit[pages],
-        *_runs(within.sample, within.sample_first, within.sample_end, pages),
-        *_runs(within.blocks, within.block_first, within.block_end, pages),
-        *_runs(within.titles, within.title_first, within.title_end, pages),
+        sample,
+        sample_bounds,
+        blocks,
+        block_bounds,
+        titles,
+        title_bounds,
     )
 
 
-@kernel
+@part
 def _runs(column, first, end, rows):
     # column: [c]  first, end: int64[n]  rows: int64[r]
     # -> column[first[i]:end[i]] of these rows i, one after the other, and the bounds of each run: int64[r + 1]

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.host_memory import MAX_FLOOR, MAX_ITEMS, MAX_WORDS
 from spotsieve.state.index import HostMemories
-from spotsieve.stream.base.arrays import bounds_of, sizes_of
-from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.jit import inlined, kernel, part
 from spotsieve.stream.base.page_text import IDENTITY_BITS
 from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
@@ -100,57 +99,62 @@ def load_memories(memories: HostMemories, new_blocks: NDArray[np.int64], new_wor
 
     new_blocks, new_words: int64[h], upper bounds of the blocks and title words that the record adds to each host
     """
-    return Memory(
-        memories.hosts,
-        memories.urls.copy(),
-        memories.texts.copy(),
-        memories.last.astype(np.int64),
-        np.zeros(len(memories.hosts), np.bool_),
-        _laid_out(memories.items, memories.item_bounds, new_blocks, ITEM_ROOM, memories.item_hand, memories.item_floor),
-        _laid_out(memories.words, memories.word_bounds, new_words, WORD_ROOM, memories.word_hand, memories.word_floor),
-    )
-
-
-def _laid_out(
-    stored: NDArray[np.uint64],
-    bounds: NDArray[np.int64],
-    added: NDArray[np.int64],
-    room: int,
-    hand: NDArray[np.uint16],
-    floor: NDArray[np.uint8],
-) -> Counts:
-    used = sizes_of(bounds).copy()
-    slots = np.minimum(used + added, room)
-    heads = np.int64(1) << np.ceil(np.log2(np.maximum(slots, 1))).astype(np.int64)
-    first, head_first = bounds_of(slots), bounds_of(heads)
-    counts = Counts(
-        np.full(len(used), room, np.int64),
-        first,
-        np.zeros(first[-1], np.uint64),
-        used,
-        hand.astype(np.int64),
-        floor.astype(np.int64),
-        np.full(head_first[-1], -1, np.int32),
-        head_first,
-        np.full(first[-1], -1, np.int32),
-    )
-    _fill(stored, bounds, counts)
-    return counts
+    laid: Memory = _lay_out(memories, new_blocks, new_words)
+    return laid
 
 
 @kernel
-def _fill(stored, bounds, counts):
-    # stored: uint64[i]  bounds: int64[h + 1]  ->  counts: Counts
-    for row in range(len(bounds) - 1):
-        for place in range(bounds[row], bounds[row + 1]):
-            _put(counts, row, place - bounds[row], stored[place])
+def _lay_out(memories, new_blocks, new_words):
+    # memories: HostMemories of h hosts  new_blocks, new_words: int64[h]  ->  Memory
+    blocks = _counts_of(memories.item_bounds, new_blocks, ITEM_ROOM, memories.item_hand, memories.item_floor)
+    words = _counts_of(memories.word_bounds, new_words, WORD_ROOM, memories.word_hand, memories.word_floor)
+    for row in range(len(memories.hosts)):
+        for place in range(memories.item_bounds[row], memories.item_bounds[row + 1]):
+            _put(blocks, row, place - memories.item_bounds[row], memories.items[place])
+        for place in range(memories.word_bounds[row], memories.word_bounds[row + 1]):
+            _put(words, row, place - memories.word_bounds[row], memories.words[place])
+    changed = np.zeros(len(memories.hosts), np.bool_)
+    last = memories.last.astype(np.int64)
+    return Memory(memories.hosts, memories.urls.copy(), memories.texts.copy(), last, changed, blocks, words)
+
+
+@part
+def _counts_of(bounds, added, room, hand, floor):
+    # bounds: int64[h + 1], of the stored items  added: int64[h]  room: int64  hand: uint16[h]  floor: uint8[h]
+    # ->  Counts without items
+    hosts = len(added)
+    used, first, head_first = np.empty(hosts, np.int64), np.zeros(hosts + 1, np.int64), np.zeros(hosts + 1, np.int64)
+    for row in range(hosts):
+        used[row] = bounds[row + 1] - bounds[row]
+        slots, heads = min(used[row] + added[row], np.int64(room)), np.int64(1)
+        while heads < slots:
+            heads *= 2
+        first[row + 1], head_first[row + 1] = first[row] + slots, head_first[row] + heads
+    return Counts(
+        np.full(hosts, room, np.int64),
+        first,
+        np.zeros(first[hosts], np.uint64),
+        used,
+        hand.astype(np.int64),
+        floor.astype(np.int64),
+        np.full(head_first[hosts], np.int32(-1), np.int32),
+        head_first,
+        np.full(first[hosts], np.int32(-1), np.int32),
+    )
 
 
 def memories_to_store(memory: Memory) -> HostMemories:
     """The memories of the hosts that have learned, as the state stores them."""
-    rows = np.flatnonzero(memory.changed)
+    stored: HostMemories = _changed_memories(memory)
+    return stored
+
+
+@kernel
+def _changed_memories(memory):  # Memory -> HostMemories
+    rows = memory.changed.nonzero()[0]
     blocks, words = memory.blocks, memory.words
-    item_bounds, word_bounds = bounds_of(blocks.used[rows]), bounds_of(words.used[rows])
+    items, item_bounds = _used_slots(blocks, rows)
+    of_words, word_bounds = _used_slots(words, rows)
     return HostMemories(
         memory.hosts[rows],
         memory.urls[rows],
@@ -160,22 +164,24 @@ def memories_to_store(memory: Memory) -> HostMemories:
         words.hand[rows].astype(np.uint16),
         blocks.floor[rows].astype(np.uint8),
         words.floor[rows].astype(np.uint8),
-        _ragged(blocks.items, blocks.first, rows, item_bounds),
+        items,
         item_bounds,
-        _ragged(words.items, words.first, rows, word_bounds),
+        of_words,
         word_bounds,
     )
 
 
-@kernel
-def _ragged(items, first, rows, bounds):
-    # items: uint64[...]  first: int64[h + 1]  rows: int64[r]  bounds: int64[r + 1]
-    # -> uint64[bounds[r]], the used slots of these rows
-    column = np.empty(bounds[-1], np.uint64)
+@part
+def _used_slots(counts, rows):
+    # counts: Counts  rows: int64[r]  ->  the used slots of these rows: uint64[...], and their bounds: int64[r + 1]
+    bounds = np.zeros(len(rows) + 1, np.int64)
     for at in range(len(rows)):
-        for place in range(bounds[at], bounds[at + 1]):
-            column[place] = items[first[rows[at]] + place - bounds[at]]
-    return column
+        bounds[at + 1] = bounds[at] + counts.used[rows[at]]
+    column = np.empty(bounds[len(rows)], np.uint64)
+    for at in range(len(rows)):
+        first = counts.first[rows[at]]
+        column[bounds[at] : bounds[at + 1]] = counts.items[first : first + counts.used[rows[at]]]
+    return column, bounds
 
 
 @inlined

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, PendingVerdict, StateView
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
+from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.verdict import KeyKind, Reason
 from spotsieve.stream.judge.by_host.confirmation import HostContext
 from spotsieve.stream.judge.candidates import CandidatePairs
@@ -81,8 +82,10 @@ def find_loaded(
     """
     known = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
     under_body = (met.proof & _BODY).nonzero()[0]
-    asking = met.bounds.searchsorted(under_body, side="right") - 1
-    entries = read.indexed.entries(read.place(met.number[under_body])) if read.indexed is not None else []
+    asking, entries = under_body, list[Entry]()
+    if len(under_body) and read.indexed is not None:
+        asking = met.bounds.searchsorted(under_body, side="right") - 1
+        entries = read.indexed.entries(read.place(met.number[under_body]))
     for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
         if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
             known.state[page], found.number[page] = SETTLED, met.number[pair]
@@ -123,7 +126,9 @@ def new_pending_verdicts(
     judged: bool[n]
     """
     pages, *columns = _attempts_kernel(judged, known.state, indexed, resolution.found, resolution.entry)
-    return pages, tuple(map(PendingVerdict, *(column.tolist() for column in columns))) if len(pages) else ()
+    if not len(pages):
+        return pages, ()
+    return pages, tuple(map(PendingVerdict, *(column.tolist() for column in columns)))
 
 
 @kernel

@@ -17,9 +17,11 @@ from spotsieve.stream.judge.by_host.confirmation import HostContext, load_host_c
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
     PageTexts,
+    PageView,
     empty_entry_texts,
     look_up,
     new_view,
+    no_texts,
 )
 from spotsieve.stream.judge.by_host.learning import keep_own_text, owned_texts, page_hashes, teach_page
 from spotsieve.stream.judge.by_host.memory import memories_to_store
@@ -35,7 +37,7 @@ from spotsieve.stream.judge.by_host.page_history import (
     new_pending_verdicts,
     repeat_verdict,
 )
-from spotsieve.stream.judge.by_host.pairs import judge_pair, new_pair_result
+from spotsieve.stream.judge.by_host.pairs import PairResult, judge_pair, new_pair_result
 from spotsieve.stream.judge.by_host.thresholds import thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.candidates import (
     NEVER,
@@ -74,7 +76,7 @@ class _Record(NamedTuple):
     place: int64[m], the place of each pair's page in `indexed`; NOBODY for a candidate that is known not to be the
     original
     pages: the pages of the record
-    hashes: uint64[n, 2], of the URL and the text of each page
+    hashes: uint64[n, 2], of the URL and the text of each page, if pages teach
     indexed: the entries that were read
     within: the indexed pages of the record, as their entries store them
     addresses: URL relations of pages and entries
@@ -100,13 +102,14 @@ class _Record(NamedTuple):
 class HostJudgment(NamedTuple):
     """The judgment of a record of n pages with host memory.
 
+    learned: None if the pages were judged alone
     is_new: bool[n], pages whose id was not seen before
     flags: uint8[b], the flags of the blocks of indexed pages
     """
 
     indexed: IndexedOriginals
     resolution: Resolution
-    learned: HostUpdate
+    learned: HostUpdate | None
     is_new: NDArray[np.bool_]
     flags: NDArray[np.uint8]
 
@@ -152,7 +155,7 @@ def judge_with_hosts(
         indexed,
         not alone,
     )
-    learned = _learned(judged, walk.resolution, indexed, known, walk.within, read, page_ids)
+    learned = None if alone else _learned(judged, walk.resolution, indexed, known, walk.within, read, page_ids)
     originals = IndexedOriginals(indexed, read.numbers, read.indexed, addresses)
     return HostJudgment(originals, walk.resolution, learned, known.state == NEW, walk.flags)
 
@@ -167,6 +170,10 @@ class HostResolution(NamedTuple):
     resolution: Resolution
     within: EntryTexts
     flags: NDArray[np.uint8]
+
+
+_spare: list[tuple[PageView, PairResult]] = []
+"""Scratch that no call uses now. A call takes it out, so calls in several threads never share it."""
 
 
 def resolve_with_hosts(
@@ -198,19 +205,27 @@ def resolve_with_hosts(
     learns: whether pages are indexed and teach
     within: the texts of pages that another shard judges; None if there are none
     """
-    within = empty_entry_texts(signatures) if within is None else within
+    if within is None:
+        within = empty_entry_texts(signatures) if learns else no_texts()
     flags = np.zeros(len(signatures.blocks), np.uint8)
-    hashes = page_hashes(signatures)
+    hashes = page_hashes(signatures) if learns else np.empty((0, 2), np.uint64)
     teaches = judged & (signatures.status == FINGERPRINTED)
     record = _Record(
         *(slots, sizes, read.row, judged, teaches, met, place, read.pages, hashes, read.texts, within, addresses),
         *preferences,
     )
     resolution = empty_resolution(slots, len(signatures), len(sizes))
+    try:
+        view, answer = _spare.pop()
+    except IndexError:
+        view, answer = new_view(), new_pair_result()
+    # The kernel clears what it has left of the page that it ordered last.
+    answer.compared.ordered.page[0] = NOBODY
     capped = _resolve_kernel(
         *(record, known, read.memory, *bars, limits, learns, first_number, indexed, resolution),
-        *(new_cursors(slots), new_view(), new_pair_result(), flags),
+        *(new_cursors(slots), view, answer, flags),
     )
+    _spare.append((view, answer))
     return HostResolution(resolution._replace(capped=capped), within, flags)
 
 
@@ -224,7 +239,7 @@ def _learned(
     page_ids: list[PageId],
 ) -> HostUpdate:
     """The update of the state beside postings: texts of entries, host memories and pending verdicts."""
-    texts = owned_texts(within, np.flatnonzero(resolution.entry != NOBODY))
+    texts = owned_texts(within, (resolution.entry != NOBODY).nonzero()[0])
     told, pending_verdicts = new_pending_verdicts(judged, known, indexed, resolution)
     repeated = tuple(page_ids[page] for page in told.tolist())
     return HostUpdate(texts, memories_to_store(read.memory), repeated, pending_verdicts, read.common)

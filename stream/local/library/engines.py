@@ -29,6 +29,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.judge import policy_of
 from spotsieve.stream.local.against import StateQuery, check_states, open_states, query_all
 from spotsieve.stream.local.engines import LocalEngine, MemoryEngine, prepare_pages
 from spotsieve.stream.sign.schemes import Scheme
@@ -53,7 +54,7 @@ class EngineView:
 
     def __init__(self, engine: Engines, settings: Settings) -> None:
         self._engine = engine
-        self._settings = settings
+        self._limits, self._policy = settings.index, policy_of(settings)
 
     @property
     def entry_count(self) -> int:
@@ -65,7 +66,7 @@ class EngineView:
         engine = self._engine.engine
 
         def judge(part: Signatures) -> Verdicts:
-            return query_all(part, engine.scheme, engine.state, engine.state.clock, self._settings)
+            return query_all(part, engine.scheme, engine.state, engine.state.clock, self._limits, self._policy)
 
         return prepare_pages(signatures, self._engine.others).verdicts(judge)
 
@@ -83,8 +84,8 @@ class FixedView:
 
     def query(self, signatures: Signatures) -> Iterator[Verdicts]:
         """Give the verdict that each page would get if it came next. Raises StateError."""
-        for verdicts, _ in self._query.answer([signatures], matches=False):
-            yield verdicts
+        if len(signatures):
+            yield self._query.judge(signatures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -348,7 +348,7 @@ def _write_found(columns: ColumnWriter, found: OriginalSearch, end: int) -> None
 
 
 def _read_found(columns: ColumnReader, rows: int, end: int) -> OriginalSearch:
-    found = empty_search(rows)
+    found: OriginalSearch = empty_search(rows)
     for number in (found.number, found.replaced):
         number[:] = columns.optional_earlier(rows, end)
     some = found.number != NOBODY

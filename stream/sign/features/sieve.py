@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,7 +170,7 @@ def blocks_of(page: bytes, markup: int) -> list[ScoredBlock]:
     blocks = empty_blocks(most_blocks(len(page)))
     in_padded_parts(
         *check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup),
-        lambda buffer, bounds, flags: _call(batch_at(buffer, bounds, flags), state, blocks, SieveSettings()),
+        lambda buffer, bounds, flags: _call(batch_at(buffer, bounds, flags), state, _buffers(blocks), SieveSettings()),
     )
     words = arrays[scan_layout.TRACE][: state[scan_layout.TRACE_LENGTH // 8]].tobytes().decode().split("\n")
     count = int(state[scan_layout.BLOCK_COUNT // 8])
@@ -197,7 +197,7 @@ def selected_blocks(page: bytes, markup: int) -> SelectedBlocks:
 
     def run(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.uint8]) -> tuple[SievedPages, int]:
         batch = batch_at(buffer, bounds, flags)
-        return _call(batch, state, blocks, SieveSettings()), batch.buffer
+        return _call(batch, state, _buffers(blocks), SieveSettings()), batch.buffer
 
     content = check_batch(np.frombuffer(page, dtype=np.uint8), np.array([0, len(page)]), markup)
     ((sieved, start),) = in_padded_parts(*content, run)
@@ -251,19 +251,45 @@ def _joined(parts: list[SievedPages]) -> SievedPages:
     return SievedPages(**columns)
 
 
+class _Room(NamedTuple):
+    """Tables and scratch for pages of up to `longest` bytes. arrays: the state has their addresses"""
+
+    longest: int
+    state: NDArray[np.int64]
+    arrays: dict[int, NDArray[Any]]
+    buffers: SieveBuffers
+
+
+KEPT_BYTES = 1 << 17
+"""The size of pages for which rooms are kept. The system provides memory only for the parts that pages use."""
+_spare: list[_Room] = []
+"""Rooms of this size that no call uses now. A call takes one out, so calls in several threads never share a room."""
+
+
 def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8], settings: SieveSettings
 ) -> SievedPages:
-    # The state holds addresses of these arrays, so they must outlive the call.
     longest = int(sizes_of(bounds).max())
-    state, arrays = scan_state(longest)
-    sieved = _call(batch_at(buffer, bounds, markup), state, empty_blocks(most_blocks(longest)), settings)
-    arrays.clear()
+    try:
+        room = _spare.pop() if longest <= KEPT_BYTES else _new_room(longest)
+    except IndexError:
+        room = _new_room(KEPT_BYTES)
+    sieved = _call(batch_at(buffer, bounds, markup), room.state, room.buffers, settings)
+    if room.longest == KEPT_BYTES:
+        _spare.append(room)
     return sieved
 
 
-def _call(batch: TextBatch, state: NDArray[np.int64], blocks: Blocks, settings: SieveSettings) -> SievedPages:
-    buffers = SieveBuffers(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
+def _new_room(longest: int) -> _Room:
+    """A room. For one page of a few kilobytes, it takes half as long to make as the page takes to read."""
+    return _Room(longest, *scan_state(longest), _buffers(empty_blocks(most_blocks(longest))))
+
+
+def _buffers(blocks: Blocks) -> SieveBuffers:
+    return SieveBuffers(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
+
+
+def _call(batch: TextBatch, state: NDArray[np.int64], buffers: SieveBuffers, settings: SieveSettings) -> SievedPages:
     return SievedPages(
         *_sieve_batch(batch, state, buffers, settings.shingle_words, settings.minima, np.uint64(settings.salt))
     )
@@ -353,9 +379,9 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
         language,
         minima[: minima_bounds[pages]].copy(),
         minima_bounds,
-        packed[: packed_bounds[pages]],
+        packed[: packed_bounds[pages]].copy(),
         packed_bounds,
-        samples[: sample_bounds[pages]],
+        samples[: sample_bounds[pages]].copy(),
         sample_bounds,
         titles[: title_bounds[pages]].copy(),
         title_bounds,

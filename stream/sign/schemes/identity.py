@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None =
 
     digests: uint64[n, 2], XXH3-128 of bodies that a kernel has digested, (0, 0) for the others
     """
-    sources = tuple(dict.fromkeys(page.source for page in pages))
+    sources = tuple(dict.fromkeys([page.source for page in pages]))
     number = {source: index for index, source in enumerate(sources)}
     return {
         "sources": sources,
@@ -87,7 +87,8 @@ def make_signatures(
     """
     own = {"fingerprint": np.zeros(len(pages), np.uint64)} | unused_columns(len(pages)) | columns
     own |= identity_columns(pages, digests)
-    own["rank"], own["feature_count"] = rank_words([page.rank for page in pages]), feature_count.astype(np.uint32)
+    own["rank"] = rank_words([page.rank for page in pages])
+    own["feature_count"] = feature_count.astype(np.uint32, copy=False)
     own["digest"] = _sealed(own, pages)
     return Signatures(**own)
 
@@ -104,10 +105,7 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     BLAKE2b itself, which is a tenth as fast as XXH3. The digest of a partial page is over its payload as sent, too, and
     not over this alone: the same bytes under another Content-Encoding are another text.
     """
-    fixed = np.empty(len(pages), _sealed_columns(columns["sketch"].shape[1]))
-    for name in fixed.dtype.names or ():
-        fixed[name] = columns[name]
-    rows, size = fixed.tobytes(), fixed.itemsize
+    fixed = [_rows_of(columns[name]) for name in _SEALED]
     ragged = [
         (columns[name].tobytes(), (columns[name].itemsize * columns[f"{name}_bounds"]).tolist())
         for name in ("features", "blocks", "samples", "titles")
@@ -118,35 +116,32 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     for index, page in enumerate(pages):
         if judged[index]:
             person = b"page" if page.encoded is None else b"partial"
-            digest = hashlib.blake2b(rows[index * size : (index + 1) * size], digest_size=16, person=person)
-            for column, bounds in ragged:
-                digest.update(column[bounds[index] : bounds[index + 1]])
-            digest.update(page.encoded or b"")
+            parts = [raw[index * size : (index + 1) * size] for raw, size in fixed]
+            parts += [column[bounds[index] : bounds[index + 1]] for column, bounds in ragged]
+            parts.append(page.encoded or b"")
+            digest = hashlib.blake2b(b"".join(parts), digest_size=16, person=person)
         else:
             digest = hashlib.blake2b(page.body, digest_size=16, person=b"body")
         digests += digest.digest()
-    return np.frombuffer(bytes(digests), "<u8").astype(np.uint64).reshape(-1, 2)
+    return np.frombuffer(digests, np.uint64).reshape(-1, 2)
 
 
-@cache
-def _sealed_columns(words: int) -> np.dtype[np.void]:
-    """Record type of the fixed-size columns that a digest covers. words: 64-bit words of a sketch"""
-    return np.dtype(
-        [
-            ("digest", "<u8", (2,)),
-            ("fingerprint", "<u8"),
-            ("feature_count", "<u4"),
-            ("text_digest", "<u8", (2,)),
-            ("language", "u1"),
-            ("sketch", "<u8", (words,)),
-        ]
-    )
+_SEALED = ("digest", "fingerprint", "feature_count", "text_digest", "language", "sketch")
+"""The fixed-size columns that a digest covers, in their order."""
+
+
+def _rows_of(column: NDArray[Any]) -> tuple[bytes, int]:
+    """The bytes of a column, row after row, and the size of a row in bytes. Machines with kernels are little endian."""
+    raw = column.tobytes()
+    return raw, len(raw) // max(len(column), 1)
 
 
 def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
     """XXH3-128 of each body in UTF-8: uint64[n, 2], low word first. known: digests to keep, all except (0, 0)"""
     digests = np.zeros((len(pages), 2), np.uint64) if known is None else known.copy()
     missing = np.flatnonzero(~digests.any(axis=1))
+    if not len(missing):
+        return digests
     raw = b"".join([xxhash.xxh3_128_digest(pages[page].body) for page in missing.tolist()])
     digests[missing] = np.frombuffer(raw, ">u8").reshape(-1, 2)[:, ::-1]
     return digests
@@ -169,9 +164,11 @@ def hash_sites(pages: Sequence[Page]) -> NDArray[np.uint16]:
 
 def hash_names(names: Sequence[str]) -> NDArray[np.uint64]:
     """BLAKE2b-64 of the names of hosts: uint64[n], 0 for an empty name."""
-    known = {"": 0}
-    for name in names:
-        if name not in known:
-            digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()
-            known[name] = int.from_bytes(digest, "little")
-    return np.array([known[name] for name in names], np.uint64)
+    return np.array([_hash_name(name) for name in names], np.uint64)
+
+
+@lru_cache(maxsize=4096)
+def _hash_name(name: str) -> int:
+    if not name:
+        return 0
+    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "little")

@@ -75,11 +75,14 @@ def check_batch(
     if bounds.dtype != np.int64 or bounds.ndim != 1 or len(bounds) == 0:
         raise TypeError(f"bounds must be int64[n + 1], got {bounds.dtype}[{bounds.shape}]; begin it with 0")
     sizes = sizes_of(bounds)
-    if bounds[0] < 0 or bounds[-1] > len(buffer) or (sizes < 0).any():
+    if bounds[0] < 0 or bounds[-1] > len(buffer) or sizes.min(initial=0) < 0:
         raise ValueError(f"bounds must ascend within 0..{len(buffer)}, got {bounds[0]}..{bounds[-1]}; check the batch")
-    if len(sizes) and sizes.max() > MAX_PAGE_BYTES:
+    # No page is longer than the buffer.
+    if len(buffer) > MAX_PAGE_BYTES and sizes.max(initial=0) > MAX_PAGE_BYTES:
         raise ValueError(f"a page must be at most {MAX_PAGE_BYTES} bytes, got {sizes.max()}; pass it on unchecked")
-    flags = np.broadcast_to(np.asarray(markup, dtype=np.uint8), len(sizes))
+    flags = np.asarray(markup, dtype=np.uint8)
+    if flags.shape != sizes.shape:
+        flags = np.broadcast_to(flags, len(sizes))
     return np.ascontiguousarray(buffer), np.ascontiguousarray(bounds), np.ascontiguousarray(flags)
 
 
@@ -95,6 +98,8 @@ def in_padded_parts(
     Pages whose read windows stay inside the buffer are read in place; the last pages are read from a padded copy.
     """
     pages = len(bounds) - 1
+    if pages and bounds[pages] <= len(buffer) - PADDING:
+        return [run(buffer, bounds, flags)]
     direct = int(np.searchsorted(bounds[1:], len(buffer) - PADDING, side="right")) if pages else 0
     parts = []
     if direct:
@@ -108,7 +113,9 @@ def in_padded_parts(
 
 def batch_at(buffer: NDArray[np.uint8], bounds: NDArray[np.int64], flags: NDArray[np.uint8]) -> TextBatch:
     """The memory addresses of checked arrays, which must outlive the kernel call."""
-    return TextBatch(len(flags), buffer.ctypes.data, bounds.ctypes.data, flags.ctypes.data)
+    # `ctypes.data` of an array takes three times as long.
+    places = (array.__array_interface__["data"][0] for array in (buffer, bounds, flags))
+    return TextBatch(len(flags), *places)
 
 
 TOKENS_PER_BYTE = 2

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import lzma
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.page_text import KEPT
 from spotsieve.stream.sign.features import scorecard
 from spotsieve.stream.sign.features.languages import path_names
-from spotsieve.stream.sign.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
+from spotsieve.stream.sign.features.sieve import KEPT_BYTES, SievedPages, SieveSettings, blocks_of, sieve_pages
 from spotsieve.stream.sign.fingerprints.digests import SHORT_BYTES
 from spotsieve.stream.sign.text.machine import PADDING
 from tests.reference.blocks import noted_blocks_of
@@ -202,3 +203,24 @@ GOLDEN_MINIMA = [0xEBBF9531A2D94, 0xF8193F9537395]
 GOLDEN_BLOCKS = [0x97B72AAB110002F0, 0x5E814763F15F06F5, 0x89C703015C8A01F4]
 GOLDEN_SAMPLES = [0xFE4B55D800020013, 0x4D8D209900030013, 0x97A9578D00040013, 0x9F044FB600050013, 0x89C7030100080021]
 GOLDEN_TITLES = [0x26E2, 0x9CC6, 0xE4B1]
+
+
+def columns_in_turn(pages: list[bytes]) -> list[list[object]]:
+    found = []
+    for page in pages:
+        sieved = sieve_pages(np.frombuffer(page, np.uint8), np.array([0, len(page)]), 1, SieveSettings())
+        found.append([getattr(sieved, field.name).tolist() for field in dataclasses.fields(sieved)])
+    return found
+
+
+def test_pages_of_all_sizes_give_the_same_columns_one_after_the_other_and_in_threads() -> None:
+    # Room for a page is used again, by one call at a time; a page beyond KEPT_BYTES has room of its own.
+    texts = [f"<title>Page {n}</title>" + f"<p>The {n}th keeper of the mill was seen at night.</p>" for n in range(40)]
+    pages = [(text * (1 + 7 * n)).encode() for n, text in enumerate(texts)]
+    pages += [(texts[0] * (KEPT_BYTES // len(texts[0]) + 1)).encode(), *pages[::-1]]
+    assert min(map(len, pages)) < KEPT_BYTES < max(map(len, pages))
+    alone = [columns_in_turn([page])[0] for page in pages]
+    assert alone[:40] == alone[:40:-1]
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(columns_in_turn, [pages] * 4):
+            assert found == alone

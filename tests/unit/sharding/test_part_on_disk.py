@@ -15,7 +15,7 @@ from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State, first_difference
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
-from spotsieve.stream.engine import empty_update
+from spotsieve.stream.judge import empty_update
 from spotsieve.stream.judge.policy import KEEP_FIRST
 from tests.fixtures.pages.hosts import signatures_of
 from tests.fixtures.states.host_logs import Log

@@ -15,7 +15,8 @@ from spotsieve.stream import engine as engine_module
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.verdict import no_verdicts
-from spotsieve.stream.engine import Engine, empty_update
+from spotsieve.stream.engine import Engine
+from spotsieve.stream.judge import empty_update
 from tests.reference.signatures import make_signatures
 
 WRITER, DIGEST = bytes(16), bytes(16)
