@@ -124,5 +124,9 @@ def hash_of(sample):  # uint64 -> int64
 
 @inlined
 def scaled_hash(value, limit):  # int64, int64 -> int64
-    """A hash that is not above the limit, in 16 bits relative to it."""
-    return (value << 16) // (limit + 1)
+    """A hash that is not above the limit, in 16 bits relative to it: (value << 16) // (limit + 1).
+
+    Below 2^16, such a quotient is at least 2^-32 below the next integer, and the product is off by less than 2^-35. So
+    a quarter makes up for the rounding, and a multiplication takes a tenth of the time of a division.
+    """
+    return np.int64((np.float64(value << 16) + 0.25) * (1.0 / np.float64(limit + 1)))

@@ -346,5 +346,5 @@ def _say_kernel(met, place, pages, others, bars, no_template, view, compared, sa
                 restore_view(pages, page, no_template, view)
                 restored = page
             part = MAIN_TEXT if view.figures[MAIN] >= LEAST_MAIN else ALL_TEXT
-            measure_part(part, pages, page, view.flags, compared)
+            measure_part(part, pages, page, view, compared)
             alike[at] = compared.figures[part, CONTAINMENT] >= bars.min_containment

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numba import njit
+from numpy.typing import NDArray
 
 from spotsieve.stream.base import page_text
 from tests.fixtures.pages.hosts import Made, Paragraph, different, shingles_of, signatures_of
@@ -124,3 +125,22 @@ def test_sizes_are_exact_below_32_and_rounded_down_by_less_than_a_16th() -> None
     assert (rounded[:32] == sizes[:32]).all()
     assert (rounded <= capped).all()
     assert (rounded[1:] > capped[1:] * 15 / 16).all()
+
+
+@njit
+def _scaled(values: NDArray[np.int64], limits: NDArray[np.int64]) -> NDArray[np.int64]:
+    scaled = np.empty(len(values), np.int64)
+    for place in range(len(values)):
+        scaled[place] = page_text.scaled_hash(values[place], limits[place])
+    return scaled
+
+
+def test_hashes_are_scaled_as_by_a_division_also_beside_every_step() -> None:
+    random = np.random.default_rng(1)
+    limits = np.concatenate([2 ** np.arange(33) - 1, random.integers(0, 2**32, 2_000), 2**32 - 1 - np.arange(200)])
+    steps = np.concatenate([[0, 1, 2, 2**15, 2**16 - 2, 2**16 - 1], random.integers(0, 2**16, 200)])
+    # The first hash of each step, and the last one of the step before.
+    first = -(-steps[None, :] * (limits[:, None] + 1) // 2**16)
+    values = np.clip(np.stack([first - 1, first, first + 1]), 0, limits[:, None])
+    limits = np.broadcast_to(limits[:, None], values.shape).reshape(-1)
+    np.testing.assert_array_equal(_scaled(values.reshape(-1), limits), (values.reshape(-1) << 16) // (limits + 1))

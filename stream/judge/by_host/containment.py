@@ -22,6 +22,7 @@ from spotsieve.stream.base.page_text import (
     NUMBERS_SHIFT,
     REST_SAMPLES,
     hash_of,
+    identity_of,
     is_kept,
     place_of,
     position_of,
@@ -35,6 +36,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     IS_TEMPLATE,
     OrderedSample,
     hash_at,
+    may_have_block,
     new_ordered_sample,
     order_sample,
     place_at,
@@ -56,44 +58,80 @@ has no main text; main text with common text but without template text of the ho
 PARTS = 4
 CONTAINMENT, FRESH = range(2)
 _OUTSIDE, _LINKS = np.int64(-1), np.int64(-2)
-_UNKNOWN, _FOUND, _MISSING = np.uint8(0), np.uint8(1), np.uint8(2)
 _ALL = 4294967296.0
+
+
+class PartLayout(NamedTuple):
+    """The parts of the page that is being judged, as far as they were measured (_lay_out).
+
+    of: int64[PARTS], the look-up of PageView by which a part was laid out
+    start: int64[PARTS, MOST_BLOCKS], words of the part before each block; _OUTSIDE or _LINKS for a block outside the
+    part and for a block of links
+    before: int64[MOST_BLOCKS], words of the page before each block
+    words: int64[PARTS, 2], of the part: of blocks that are no blocks of links, and of all
+    sampled: int64[MOST_BLOCKS], the number of sampled shingles of each block
+    smaller: int64[PARTS, 2, MAIN_SAMPLES + REST_SAMPLES + 1], the number of main shingles and of other shingles of the
+    part among the smallest hashes, by their number
+    """
+
+    of: NDArray[np.int64]
+    start: NDArray[np.int64]
+    before: NDArray[np.int64]
+    words: NDArray[np.int64]
+    sampled: NDArray[np.int64]
+    smaller: NDArray[np.int64]
 
 
 class PairComparison(NamedTuple):
     """A page in comparison with one indexed page, for kernels. It serves the pages of one PageTexts.
 
-    found: uint8[MAIN_SAMPLES + REST_SAMPLES], of each sampled shingle: whether the other page has it
-    whole: bool[MOST_BLOCKS], blocks that the other page has too
-    start, before: int64[MOST_BLOCKS], words of the part and of the page before each block; start is _OUTSIDE or _LINKS
-    for a block outside the part and for a block of links
+    found: bool[MAIN_SAMPLES + REST_SAMPLES], of each sampled shingle: whether the other page's sample has it
+    hits: int64[MAIN_SAMPLES + REST_SAMPLES], the places of these shingles in the sample
+    whole: bool[MOST_BLOCKS], blocks that the other page has too  wholes: int64[MOST_BLOCKS], their places
+    counts: int64[2], the number of hits and of wholes
     figures: float64[PARTS, 2], by CONTAINMENT, ...; of the parts that were measured
     by_block: float64[MOST_BLOCKS, 2], compared shingles and found shingles of each block
+    limit: int64[1], the limit of the other page's sample
     density: float64[2], the shares of the shingles that are compared: of main text, and of other text
     ordered: the sample of the page
+    layout: the parts of the page
     """
 
-    found: NDArray[np.uint8]
+    found: NDArray[np.bool_]
+    hits: NDArray[np.int64]
     whole: NDArray[np.bool_]
-    start: NDArray[np.int64]
-    before: NDArray[np.int64]
+    wholes: NDArray[np.int64]
+    counts: NDArray[np.int64]
     figures: NDArray[np.float64]
     by_block: NDArray[np.float64]
+    limit: NDArray[np.int64]
     density: NDArray[np.float64]
     ordered: OrderedSample
+    layout: PartLayout
 
 
 def new_comparison() -> PairComparison:
     """Room for one comparison."""
+    samples = MAIN_SAMPLES + REST_SAMPLES
     return PairComparison(
-        np.zeros(MAIN_SAMPLES + REST_SAMPLES, np.uint8),
+        np.zeros(samples, np.bool_),
+        np.zeros(samples, np.int64),
         np.zeros(MOST_BLOCKS, np.bool_),
         np.zeros(MOST_BLOCKS, np.int64),
-        np.zeros(MOST_BLOCKS, np.int64),
+        np.zeros(2, np.int64),
         np.zeros((PARTS, 2)),
         np.zeros((MOST_BLOCKS, 2)),
+        np.zeros(1, np.int64),
         np.zeros(2),
         new_ordered_sample(),
+        PartLayout(
+            np.full(PARTS, -1),
+            np.zeros((PARTS, MOST_BLOCKS), np.int64),
+            np.zeros(MOST_BLOCKS, np.int64),
+            np.zeros((PARTS, 2), np.int64),
+            np.zeros(MOST_BLOCKS, np.int64),
+            np.zeros((PARTS, 2, samples + 1), np.int64),
+        ),
     )
 
 
@@ -103,29 +141,47 @@ def find_shared(pages, page, others, other, compared):
 
     PageTexts, int64, EntryTexts, int64  ->  compared: PairComparison; returns whether there is any: bool
     """
-    first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
-    shared = False
-    for place in range(first, end):
-        whole = _has_block(others, other, pages.blocks[place])
-        compared.whole[place - first] = whole
-        shared |= whole
-    ordered, limit, begin = compared.ordered, np.int64(others.limit[other]), pages.sample_bounds[page]
+    ordered, limit = compared.ordered, np.int64(others.limit[other])
     order_sample(pages, page, ordered)
     scale_sample(ordered, limit)
-    for at in range(begin, pages.sample_bounds[page + 1]):
-        found = _MISSING if hash_of(pages.samples[at]) <= limit else _UNKNOWN
-        compared.found[at - begin] = _FOUND if compared.whole[place_of(pages.samples[at])] else found
+    for hit in range(compared.counts[0]):
+        compared.found[compared.hits[hit]] = False
+    for at in range(compared.counts[1]):
+        compared.whole[compared.wholes[at]] = False
+    hits = np.int64(0)
     for at in range(others.sample_first[other], others.sample_end[other]):
         wanted = np.int64(others.sample[at])
         if ordered.scaled[wanted >> 6] >> np.uint64(wanted & 63) & np.uint64(1):
-            shared = True
             for rank in range(_rank_of(ordered, wanted), ordered.below[0]):
                 if scaled_hash(hash_at(ordered, rank), limit) != wanted:
                     break
-                compared.found[place_at(ordered, rank)] = _FOUND
+                place = place_at(ordered, rank)
+                # Two hashes of the other page may be the same in 16 bits.
+                if not compared.found[place]:
+                    compared.found[place], compared.hits[hits] = True, place
+                    hits += 1
+    compared.counts[0], compared.counts[1] = hits, _find_blocks(pages, page, others, other, compared)
+    compared.limit[0] = limit
     compared.density[0] = (min(ordered.limits[0], limit) + 1.0) / _ALL
     compared.density[1] = (min(ordered.limits[1], limit) + 1.0) / _ALL
-    return shared
+    return compared.counts[0] + compared.counts[1] > 0
+
+
+@inlined
+def _find_blocks(pages, page, others, other, compared):  # PageTexts, int64, EntryTexts, int64 -> int64
+    """Find the blocks of a page whose text and numbers an entry has too  ->  their number; whole, wholes."""
+    first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
+    found = np.int64(0)
+    for at in range(others.block_first[other], others.block_end[other]):
+        block = others.blocks[at]
+        if identity_of(block) == 0 or not may_have_block(compared.ordered, block):
+            continue
+        for place in range(end - first):
+            same = pages.blocks[first + place] >> np.uint64(NUMBERS_SHIFT) == block >> np.uint64(NUMBERS_SHIFT)
+            if same and not compared.whole[place]:
+                compared.whole[place], compared.wholes[found] = True, place
+                found += 1
+    return found
 
 
 @inlined
@@ -142,21 +198,6 @@ def _rank_of(ordered, wanted):  # OrderedSample, int64 -> int64
 
 
 @inlined
-def _has_block(others, other, block):  # EntryTexts, int64, uint64 -> bool
-    """Whether an entry has a block with the same text and the same numbers."""
-    key = block >> np.uint64(NUMBERS_SHIFT)
-    low, high = others.block_first[other], others.block_end[other]
-    while low < high:
-        middle = (low + high) >> 1
-        if others.blocks[middle] >> np.uint64(NUMBERS_SHIFT) < key:
-            low = middle + 1
-        else:
-            high = middle
-    at_end = low >= others.block_end[other]
-    return not at_end and others.blocks[low] >> np.uint64(NUMBERS_SHIFT) == key and key >> np.uint64(8) != 0
-
-
-@inlined
 def is_in_part(part, flag, block, no_main):  # int64, uint8, uint64, bool -> bool
     """Whether a block belongs to a part of its page. flag: of PageView  no_main: the page has no main text"""
     if part == MAIN_TEXT:
@@ -169,70 +210,125 @@ def is_in_part(part, flag, block, no_main):  # int64, uint8, uint64, bool -> boo
 
 
 @inlined
-def measure_part(part, pages, page, flags, compared):
-    """Measure one part of a page, after find_shared.
+def _lay_out(part, pages, page, view, compared):
+    """Lay out a part of a page, unless that was done since its last look-up.
 
-    int64, PageTexts, int64, flags: uint8[MOST_BLOCKS] of PageView  ->  compared.figures[part]
+    int64, PageTexts, int64, PageView  ->  compared.layout
     """
+    layout, ordered = compared.layout, compared.ordered
+    if layout.of[part] == view.look_ups[0]:
+        return
+    layout.of[part] = view.look_ups[0]
     first, count = pages.block_bounds[page], pages.block_bounds[page + 1] - pages.block_bounds[page]
-    exact = compared.density[0] == 1.0 and compared.density[1] == 1.0
-    main_shingles, rest_shingles = 1.0 / compared.density[0], 1.0 / compared.density[1]
     no_main = True
     for place in range(count):
         no_main &= not is_kept(pages.blocks[first + place])
-    words, before, shared, every = np.int64(0), np.int64(0), 0.0, 0.0
-    size_of_whole, size_of_part, compared_shingles = np.int64(0), np.int64(0), np.int64(0)
+    before, words, every = np.int64(0), np.int64(0), np.int64(0)
     for place in range(count):
         block = pages.blocks[first + place]
-        size = words_of(block)
-        compared.by_block[place, 0], compared.by_block[place, 1] = 0.0, 0.0
-        if not is_in_part(part, flags[place], block, no_main):
-            compared.start[place] = _OUTSIDE
-        elif words_outside_links(block) < LINK_BLOCK * size:
-            compared.start[place] = _LINKS
-        else:
-            compared.start[place] = words
-            words += size
-        compared.before[place] = before
-        if compared.start[place] != _OUTSIDE:
-            size_of_part += size
-        if compared.start[place] != _OUTSIDE and compared.whole[place]:
-            size_of_whole += size
-            shingles = max(1.0, size - 2.0)
-            shared += shingles
-            every += shingles
+        size, start = words_of(block), _OUTSIDE
+        if is_in_part(part, view.flags[place], block, no_main):
+            every += size
+            start = _LINKS
+            if words_outside_links(block) >= LINK_BLOCK * size:
+                start = words
+                words += size
+        layout.start[part, place], layout.before[place], layout.sampled[place] = start, before, 0
         before += size
+    layout.words[part, 0], layout.words[part, 1] = words, every
+    begin, main, rest = pages.sample_bounds[page], np.int64(0), np.int64(0)
+    for rank in range(ordered.size[0]):
+        place = place_of(pages.samples[begin + place_at(ordered, rank)])
+        inside, kept = layout.start[part, place] != _OUTSIDE, is_kept(pages.blocks[first + place])
+        layout.sampled[place] += 1
+        main += inside and kept
+        rest += inside and not kept
+        layout.smaller[part, 0, rank + 1], layout.smaller[part, 1, rank + 1] = main, rest
+
+
+@inlined
+def most_contained(part, pages, page, view, compared):
+    """An upper bound of the containment of a part of a page, after find_shared, in less time than measure_part.
+
+    int64, PageTexts, int64, PageView, PairComparison -> float64
+    """
+    layout, ordered = compared.layout, compared.ordered
+    _lay_out(part, pages, page, view, compared)
+    first, begin = pages.block_bounds[page], pages.sample_bounds[page]
+    main_shingles, rest_shingles = 1.0 / compared.density[0], 1.0 / compared.density[1]
+    smaller, shared = ordered.below[0], 0.0
+    every = main_shingles * layout.smaller[part, 0, smaller] + rest_shingles * layout.smaller[part, 1, smaller]
+    for hit in range(compared.counts[0]):
+        place = place_of(pages.samples[begin + compared.hits[hit]])
+        if layout.start[part, place] != _OUTSIDE and not compared.whole[place]:
+            shared += main_shingles if is_kept(pages.blocks[first + place]) else rest_shingles
+    for at in range(compared.counts[1]):
+        place = compared.wholes[at]
+        if layout.start[part, place] != _OUTSIDE:
+            block = pages.blocks[first + place]
+            shingles = _shingles_of(block)
+            shared += shingles
+            # The shingles of a whole block are not compared: at most all in the sample were counted above.
+            every += shingles - layout.sampled[place] * (main_shingles if is_kept(block) else rest_shingles)
+    return shared / max(every, 1.0)
+
+
+@inlined
+def _shingles_of(block):  # uint64 -> float64
+    return max(1.0, words_of(block) - 2.0)
+
+
+@inlined
+def measure_part(part, pages, page, view, compared):
+    """Measure one part of a page, after find_shared.
+
+    int64, PageTexts, int64, PageView  ->  compared.figures[part]
+    """
+    layout = compared.layout
+    _lay_out(part, pages, page, view, compared)
+    first, count = pages.block_bounds[page], pages.block_bounds[page + 1] - pages.block_bounds[page]
+    exact = compared.density[0] == 1.0 and compared.density[1] == 1.0
+    main_shingles, rest_shingles = 1.0 / compared.density[0], 1.0 / compared.density[1]
+    compared.by_block[:count] = 0.0
+    shared, size_of_whole, compared_shingles = 0.0, np.int64(0), np.int64(0)
+    for at in range(compared.counts[1]):
+        place = compared.wholes[at]
+        if layout.start[part, place] != _OUTSIDE:
+            size_of_whole += words_of(pages.blocks[first + place])
+            shared += _shingles_of(pages.blocks[first + place])
+    every = shared
     fresh, missing, missing_words, last = 0.0, np.int64(0), 0.0, np.int64(0)
     begin = pages.sample_bounds[page]
     for at in range(begin, pages.sample_bounds[page + 1]):
-        sample, found = pages.samples[at], compared.found[at - begin]
+        sample = pages.samples[at]
         place = place_of(sample)
-        part_start, whole = compared.start[place], compared.whole[place]
-        if part_start == _OUTSIDE or found == _UNKNOWN:
+        part_start, whole = layout.start[part, place], compared.whole[place]
+        found = whole or compared.found[at - begin]
+        if part_start == _OUTSIDE or (not found and hash_of(sample) > compared.limit[0]):
             continue
         stands_for = main_shingles if is_kept(pages.blocks[first + place]) else rest_shingles
         compared.by_block[place, 0] += 1.0
-        compared.by_block[place, 1] += found == _FOUND
+        compared.by_block[place, 1] += found
         if not whole:
             compared_shingles += 1
             every += stands_for
-            shared += stands_for if found == _FOUND else 0.0
+            shared += stands_for if found else 0.0
         if part_start == _LINKS:
             continue
-        if found == _MISSING:
+        if not found:
             missing += 1
             missing_words += stands_for
             continue
         # A position beyond 65,535 is that of its block: it is not known.
-        start = part_start + max(position_of(sample) - compared.before[place], 0)
+        start = part_start + max(position_of(sample) - layout.before[place], 0)
         end = start + width_of(sample)
         if whole:
             start, end = part_start, part_start + words_of(pages.blocks[first + place])
         fresh += _fresh_words(start - last, missing, missing_words, stands_for == 1.0)
         last = max(last, end)
         missing, missing_words = np.int64(0), 0.0
-    fresh += _fresh_words(words - last, missing, missing_words, exact)
-    if compared_shingles < _FEW_SHINGLES and not exact and 2 * size_of_whole < size_of_part:
+    fresh += _fresh_words(layout.words[part, 0] - last, missing, missing_words, exact)
+    if compared_shingles < _FEW_SHINGLES and not exact and 2 * size_of_whole < layout.words[part, 1]:
         shared = 0.0
     compared.figures[part, CONTAINMENT], compared.figures[part, FRESH] = shared / max(every, 1.0), fresh
 
@@ -272,14 +368,12 @@ def shared_template_words(pages, page, flags, compared):
 
     PageTexts, int64, flags: uint8[MOST_BLOCKS] of PageView, PairComparison
     """
-    first, every, main = pages.block_bounds[page], 0.0, 0.0
-    begin = pages.sample_bounds[page]
-    for at in range(begin, pages.sample_bounds[page + 1]):
-        place = place_of(pages.samples[at])
+    first, begin, main, rest = pages.block_bounds[page], pages.sample_bounds[page], np.int64(0), np.int64(0)
+    for hit in range(compared.counts[0]):
+        place = place_of(pages.samples[begin + compared.hits[hit]])
         # Common text did not count when the other page was indexed.
-        if compared.found[at - begin] == _FOUND and flags[place] == IS_TEMPLATE and not compared.whole[place]:
-            kept = is_kept(pages.blocks[first + place])
-            words = 1.0 / compared.density[0 if kept else 1]
-            every += words
-            main += words if kept else 0.0
-    return every, main
+        if flags[place] == IS_TEMPLATE and not compared.whole[place]:
+            main += is_kept(pages.blocks[first + place])
+            rest += not is_kept(pages.blocks[first + place])
+    of_main = main / compared.density[0]
+    return of_main + rest / compared.density[1], of_main

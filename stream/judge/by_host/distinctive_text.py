@@ -56,6 +56,7 @@ _LEAST_OWN = 8
 NO_TITLE = -1.0
 PROSE_WORDS, PROSE_SHARE = 100, 0.9
 """A distinctive block is prose from PROSE_WORDS words on, if PROSE_SHARE of them are outside links."""
+_BLOCK_BITS = 4096
 LEAST_MAIN = 20
 """The least words of main text by which pages of two hosts are compared."""
 
@@ -190,7 +191,9 @@ def _room_for_texts(host, site, titles, title_bounds, status):
 
 
 class OrderedSample(NamedTuple):
-    """The sampled hashes of the page that was ordered last, in ascending order. It serves the pages of one PageTexts.
+    """The sampled hashes of the page that was ordered last, in ascending order, and its blocks.
+
+    It serves the pages of one PageTexts.
 
     An entry's hashes have 16 bits relative to its limit. They are looked up in a table of bits: a page meets many
     entries with the same limit, and has few hashes of most of them.
@@ -201,6 +204,7 @@ class OrderedSample(NamedTuple):
     limits: int64[2], the hashes up to which the samples of main text and of other text are complete
     scaled: uint64[1024], a bit for each hash up to a limit, in 16 bits relative to it
     below: int64[2], the number of hashes up to this limit, and the limit; 0 and -1 if no bit is set
+    blocks: uint64[_BLOCK_BITS / 64], a bit for each block of the page, by its identity
     spare, starts: scratch space of sort_items
     """
 
@@ -210,6 +214,7 @@ class OrderedSample(NamedTuple):
     limits: NDArray[np.int64]
     scaled: NDArray[np.uint64]
     below: NDArray[np.int64]
+    blocks: NDArray[np.uint64]
     spare: NDArray[np.uint64]
     starts: NDArray[np.uint64]
 
@@ -223,6 +228,7 @@ def new_ordered_sample() -> OrderedSample:
         np.zeros(2, np.int64),
         np.zeros(1024, np.uint64),
         np.array([0, -1]),
+        np.zeros(_BLOCK_BITS >> 6, np.uint64),
         np.zeros(MAIN_SAMPLES + REST_SAMPLES, np.uint64),
         np.zeros(RADIX + 1, np.uint64),
     )
@@ -234,16 +240,19 @@ class PageView(NamedTuple):
     figures: float64[FIGURES], by PAGES, LIMIT, ...
     flags: uint8[MOST_BLOCKS] (IS_OWN, ...), of its blocks
     rare: bool[MOST_TITLE_WORDS], whether each title word is not common on the host
+    look_ups: int64[1], the number of pages that were looked up or restored
     """
 
     figures: NDArray[np.float64]
     flags: NDArray[np.uint8]
     rare: NDArray[np.bool_]
+    look_ups: NDArray[np.int64]
 
 
 def new_view() -> PageView:
     """An empty view."""
-    return PageView(np.zeros(FIGURES), np.zeros(MOST_BLOCKS, np.uint8), np.zeros(MOST_TITLE_WORDS, np.bool_))
+    flags, rare = np.zeros(MOST_BLOCKS, np.uint8), np.zeros(MOST_TITLE_WORDS, np.bool_)
+    return PageView(np.zeros(FIGURES), flags, rare, np.zeros(1, np.int64))
 
 
 class HostFigures(NamedTuple):
@@ -285,6 +294,7 @@ def marks_of(signatures: Signatures, flags: NDArray[np.uint8], judged: NDArray[n
 def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory, int64, float64  ->  view: PageView
     """Look up which text of a page is distinctive. share: HostThresholds.template_share"""
     figures, flags = view.figures, view.flags
+    view.look_ups[0] += 1
     for place in range(FIGURES):
         figures[place] = 0.0
     known = pages_of_host(memory, row)
@@ -337,6 +347,7 @@ def restore_view(pages, page, flags, view):  # PageTexts, int64, uint8[b]  ->  v
     flags: at least IS_TEMPLATE, and IS_OWN of blocks that are template text too
     """
     first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
+    view.look_ups[0] += 1
     for place in range(FIGURES):
         view.figures[place] = 0.0
     for place in range(first, end):
@@ -366,7 +377,7 @@ def _relax(pages, first, end, memory, row, limit, view):
 
 @inlined
 def order_sample(pages, page, ordered):  # PageTexts, int64  ->  ordered: OrderedSample
-    """Order the sampled hashes of a page, unless it was ordered last."""
+    """Order the sampled hashes of a page, and set the bits of its blocks, unless it was ordered last."""
     if ordered.page[0] == page:
         return
     # The bits of the former page go while its hashes are known.
@@ -386,6 +397,17 @@ def order_sample(pages, page, ordered):  # PageTexts, int64  ->  ordered: Ordere
     ordered.limits[1] = sample_limit(rest, largest_rest, REST_SAMPLES)
     bound = np.uint64(max(largest_main, largest_rest) + 1)
     sort_items(ordered.hashes, ordered.spare, ordered.starts, ordered.size[0], bound)
+    ordered.blocks[:] = np.uint64(0)
+    for place in range(first, pages.block_bounds[page + 1]):
+        bit = np.int64(identity_of(pages.blocks[place])) & (_BLOCK_BITS - 1)
+        ordered.blocks[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+
+
+@inlined
+def may_have_block(ordered, block):  # OrderedSample, uint64 -> bool
+    """Whether the page may have a block with the same text. Most blocks of other pages are ruled out."""
+    bit = np.int64(identity_of(block)) & (_BLOCK_BITS - 1)
+    return ordered.blocks[bit >> 6] >> np.uint64(bit & 63) & np.uint64(1) != np.uint64(0)
 
 
 @inlined

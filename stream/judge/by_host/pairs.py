@@ -54,6 +54,7 @@ from spotsieve.stream.judge.by_host.containment import (
     PairComparison,
     find_shared,
     measure_part,
+    most_contained,
     new_comparison,
     share_in_fresh_blocks,
     shared_template_words,
@@ -191,11 +192,11 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
             asked, words = with_common, figures[WHOLE]
         if not asked or (alone and part != WHOLE_MAIN_TEXT):
             continue
-        measure_part(part, pages, page, view.flags, answer.compared)
+        # Most pairs have too little in common: they need no look at fresh words, titles and lengths.
+        if first and not explains and _falls_short(part, words, same, pages, page, view, bars, answer.compared):
+            return
+        measure_part(part, pages, page, view, answer.compared)
         if first:
-            # Most pairs have too little in common: they need no look at titles and lengths.
-            if not explains and _falls_short(part, words, same, bars, answer):
-                return
             first = False
             if same:
                 title, shared_words = _title_overlap(pages, page, others, other, memory, row, view)
@@ -220,11 +221,15 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
 
 
 @inlined
-def _falls_short(part, words, same, bars, answer):  # int64, float64, bool, HostThresholds, PairResult -> bool
-    """Whether a part is contained less than any title and any length may require, after measure_part."""
+def _falls_short(part, words, same, pages, page, view, bars, compared):
+    """Whether a part is contained less than any title and any length may require, after find_shared.
+
+    int64, float64, bool, PageTexts, int64, PageView, HostThresholds, PairComparison -> bool
+    """
     # Beside its text, thin text has its title (_contained_blocks).
-    by_blocks = part == ALL_TEXT and _is_thin(part, words, same)
-    return not by_blocks and answer.compared.figures[part, CONTAINMENT] < bars.min_containment - BESIDE - _ROUNDING
+    if part == ALL_TEXT and _is_thin(part, words, same):
+        return False
+    return most_contained(part, pages, page, view, compared) < bars.min_containment - BESIDE - _ROUNDING
 
 
 @inlined

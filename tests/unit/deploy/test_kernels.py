@@ -128,8 +128,8 @@ def tree(tmp_path: Path) -> Tree:
         (
             ACROSS_HOSTS,
             "stream/judge/by_host/containment.py",
-            "        shared |= whole\n",
-            "        shared |= not whole\n",
+            "compared.counts[0] + compared.counts[1] > 0",
+            "compared.counts[0] + compared.counts[1] > 1",
         ),
         (SHINGLES, "stream/sign/text/hashing.py", "return folded_product(state ^ K1, K2)", "return state"),
     ],
