@@ -13,7 +13,7 @@ from bench.speed import page, report
 from bench.speed.compression import measure_compression
 from bench.speed.latency import measure_latency
 from bench.speed.memory import measure_memory
-from bench.speed.pages import html_pages
+from bench.speed.pages import html_pages, source_of_pages
 from bench.speed.pipeline import measure_pipeline
 from bench.targets import exit_code
 from spotsieve.stream.base.errors import SpotsieveError
@@ -53,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
             began = time.monotonic()
             _say(f"{name} ...")
             figures[name] = MEASUREMENTS[name](options.quick)
+            if name in OF_BENCH_PAGES:
+                figures[name]["source"] = source_of_pages()
             _say(f"{name}: {time.monotonic() - began:.0f} s")
             if not options.quick:
                 report.keep({name: figures[name]})
@@ -167,6 +169,9 @@ MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "index": _index,
     "candidates": _candidates,
 }
+
+OF_BENCH_PAGES = "signing", "pipeline", "latency", "library", "backfill", "serve", "candidates"
+"""Measurements over bench_messages, or over signatures of the same pages."""
 
 if __name__ == "__main__":
     sys.exit(main())

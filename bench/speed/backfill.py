@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from bench.speed.pages import json_messages
+from bench.speed.pages import bench_messages
 
 FILES = 8
 
 
 def measure_backfill(
-    rounds: int = 3, pages: int = 160_000, progress: Callable[[str], None] = print
+    rounds: int = 3, pages: int = 40_000, progress: Callable[[str], None] = print
 ) -> dict[str, float | int]:
     """Medians of alternating rounds over files of JSON pages of 20 KB; both write novel pages and a state on disk.
 
@@ -56,7 +56,7 @@ def measure_backfill(
 
 def _write_files(folder: Path, pages: int) -> Sequence[str]:
     """FILES files with the same number of pages each, in order."""
-    messages, files = json_messages(pages, 1), [folder / f"pages-{number}.jsonl" for number in range(FILES)]
+    messages, files = bench_messages(pages, 1), [folder / f"pages-{number}.jsonl" for number in range(FILES)]
     for file in files:
         with file.open("wb") as writing:
             writing.writelines(value + b"\n" for _, value in islice(messages, pages // FILES))

@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 import psutil
 
-from bench.speed.index_load import URL_BYTES, CandidateLoad, FingerprintLoad
+from bench.speed.index_load import URL_BYTES, CandidateLoad, FingerprintLoad, RealLoad
+from bench.speed.real_pages import has_real_pages
 from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import ChainSettings, SpotsieveSettings
@@ -57,11 +58,17 @@ def measure_index(
 def measure_candidates(
     pages: int, directory: Path | None = None, progress: Callable[[str], None] = print
 ) -> dict[str, float]:
-    """Index this many pages under the default scheme (CandidateLoad), with the memories of their hosts."""
+    """Index this many pages under the default scheme, with the memories of their hosts.
+
+    The signatures are those of real pages (RealLoad), or generated ones (CandidateLoad) without the labelled sets.
+    """
     scheme = SpotsieveScheme(SpotsieveSettings())
     compile_kernels(scheme)
-    load = CandidateLoad(pages, np.random.default_rng(pages))
-    return {"pages": pages, **measure(scheme, load, directory, INDEX.bucket_cap, progress)}
+    load: Load = CandidateLoad(pages, np.random.default_rng(pages))
+    if has_real_pages():
+        load = RealLoad(pages, scheme)
+    figures = measure(scheme, load, directory, INDEX.bucket_cap, progress)
+    return {"pages": pages, **figures}
 
 
 def measure(

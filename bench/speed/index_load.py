@@ -1,10 +1,12 @@
-"""Generates the pages of the index benchmark: bare fingerprints, or signatures shaped like the default scheme's."""
+"""The pages of the index benchmark: bare fingerprints, signatures shaped like the default scheme's, or real ones."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.speed.real_pages import real_pages
 from spotsieve.stream.base.page_text import (
     HASH_SHIFT,
     IDENTITY_SHIFT,
@@ -15,8 +17,9 @@ from spotsieve.stream.base.page_text import (
     SHINGLE,
     WORDS_SHIFT,
 )
-from spotsieve.stream.base.signature import Signatures, SignatureStatus, unused_columns
+from spotsieve.stream.base.signature import Signatures, SignatureStatus, join_signatures, unused_columns
 from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM
+from spotsieve.stream.sign.schemes import Scheme
 
 DUPLICATES = 0.3
 URL_BYTES = 60
@@ -32,6 +35,8 @@ SIZES = np.array([18, 18, 18, 15, 15, 15, 12, 12, 12, 9, 9, 9, 6, 6, 12, 12, 9, 
 FEATURES = int(SIZES.sum())
 """Tokens of a page: between the medians of ../shared/data/news (427) and catalogue (73)."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_LOW_HASH = np.uint64(0xFFF)
+"""Bits of a sampled hash by which replicas differ."""
 
 
 class FingerprintLoad:
@@ -112,6 +117,48 @@ class CandidateLoad:
         return signatures_of(self._letters, first, self.digest[part], np.zeros(count, np.uint64), columns, FEATURES)
 
 
+class RealLoad:
+    """Signatures of real pages, in replicas that share no key with each other (real_pages.py has the pages).
+
+    A replica has other hosts, digests, MinHash values and blocks. Its sampled shingles differ from those of the others
+    in their low bits only, so samples stay the smallest hashes of their text.
+    """
+
+    def __init__(self, count: int, scheme: Scheme) -> None:
+        self._signed, self._count = scheme.sign(real_pages()), count
+        self._letters = np.random.default_rng(1).integers(97, 123, 2**20, np.uint8).tobytes()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def signatures(self, first: int, last: int) -> Signatures:
+        """Pages first..last - 1."""
+        size, parts = len(self._signed), []
+        for replica in range(first // size, (last - 1) // size + 1):
+            before = replica * size
+            rows = max(first - before, 0), min(last - before, size)
+            parts.append(self._replica(replica, self._signed.part(*rows), before + rows[0]))
+        return join_signatures(parts)
+
+    def _replica(self, number: int, signed: Signatures, first: int) -> Signatures:
+        mask = np.uint64(number * int(_MIX) % 2**64)
+        features = signed.features ^ (mask >> np.uint64(8))
+        page = np.repeat(np.arange(len(signed)), np.diff(signed.features_bounds))
+        block_mask = mask >> np.uint64(IDENTITY_SHIFT) << np.uint64(IDENTITY_SHIFT)
+        has_identity = signed.blocks >> np.uint64(IDENTITY_SHIFT) != 0
+        return replace(
+            signed,
+            offset=np.arange(first, first + len(signed)),
+            urls=_random_urls(self._letters, first, len(signed)),
+            digest=signed.digest ^ mask,
+            text_digest=np.where(signed.text_digest == 0, 0, signed.text_digest ^ mask),
+            host=np.where(signed.host == 0, 0, signed.host ^ mask),
+            features=features[np.lexsort((features, page))],
+            blocks=np.where(has_identity, signed.blocks ^ block_mask, signed.blocks),
+            samples=signed.samples ^ ((mask & _LOW_HASH) << np.uint64(HASH_SHIFT)),
+        )
+
+
 def own_text(
     host: NDArray[np.uint64], hashes: NDArray[np.uint32], words: NDArray[np.uint16]
 ) -> dict[str, NDArray[Any]]:
@@ -181,7 +228,6 @@ def signatures_of(
 ) -> Signatures:
     """Pages at offsets first, first + 1, ..., with URLs of URL_BYTES random letters. columns: the used columns"""
     count = len(fingerprints)
-    starts = [(first + row) * 7919 % (len(letters) - URL_BYTES) for row in range(count)]
     return Signatures(
         ("pages",),
         np.zeros(count, np.uint16),
@@ -192,7 +238,13 @@ def signatures_of(
         fingerprints,
         np.full(count, SignatureStatus.FINGERPRINTED, np.uint8),
         np.full(count, features, np.uint32),
-        tuple([letters[start : start + URL_BYTES] for start in starts]),
+        _random_urls(letters, first, count),
         (b"",) * count,
         **unused_columns(count) | columns,
     )
+
+
+def _random_urls(letters: bytes, first: int, count: int) -> tuple[bytes, ...]:
+    """URLs of URL_BYTES random letters, of pages first, first + 1, ..."""
+    starts = ((first + row) * 7919 % (len(letters) - URL_BYTES) for row in range(count))
+    return tuple(letters[start : start + URL_BYTES] for start in starts)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from bench.speed.pages import json_messages
+from bench.speed.pages import bench_messages
 from bench.speed.pipeline import GUARANTEES, PARTITIONS, POLL_S, SYSTEMS, TIMEOUT_S, make_topics, passthrough
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka import LocalKafka
 
 RATES = (200, 2_000)
-PAGE_BYTES = 16_000
 WARM_S = 2.0
 OUTPUTS = ("novel", "duplicates")
 
@@ -23,7 +22,7 @@ OUTPUTS = ("novel", "duplicates")
 def measure_latency(
     seconds: float = 10.0, rounds: int = 3, progress: Callable[[str], None] = print
 ) -> dict[str, dict[str, float]]:
-    """Medians over rounds by "guarantee.rate" -> p50_ms and p99_ms of pages of 16 KB, each sent when it is due
+    """Medians over rounds by "guarantee.rate" -> p50_ms and p99_ms of pages of about 20 KB, each sent when it is due
     passthrough_p50_ms and passthrough_p99_ms: of the plain pass-through, in turn.
 
     A page has arrived when a consumer with read_committed has it, or its report. The first two seconds do not count.
@@ -33,7 +32,7 @@ def measure_latency(
         for number in range(rounds):
             for guarantee in GUARANTEES:
                 for rate in RATES:
-                    pages = list(json_messages(round(rate * (WARM_S + seconds)), 1 + number, PAGE_BYTES))
+                    pages = list(bench_messages(round(rate * (WARM_S + seconds)), 1 + number))
                     for system in SYSTEMS:
                         taken = _run(kafka, Path(scratch), system, guarantee, rate, number, pages)
                         named = figures.setdefault(f"{guarantee}.{rate}", {})

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import psutil
 
-from bench.speed.pages import json_messages
+from bench.speed.pages import bench_messages
 from spotsieve import Deduplicator
 
 ONE_BY_ONE = 500
@@ -33,7 +33,7 @@ def measure_library(
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "pages.jsonl"
         with file.open("wb") as writing:
-            for _, value in json_messages(pages, 1):
+            for _, value in bench_messages(pages, 1):
                 writing.write(value + b"\n")
         for number in range(rounds):
             place = Path(scratch) / str(number)

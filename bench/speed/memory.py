@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.speed.pages import json_messages
 from bench.speed.pipeline import PARTITIONS, make_topics, send
 from spotsieve.stream.demo.filter_process import MESSAGE_COUNTERS, FilterProcess
 from spotsieve.stream.demo.localkafka import LocalKafka
@@ -28,7 +29,7 @@ def measure_memory(pages: int = PAGES, progress: Callable[[str], None] = print) 
     with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
         topics = {"pages": PARTITIONS, "pages.novel": PARTITIONS, "pages.duplicates": PARTITIONS}
         asyncio.run(make_topics(kafka.bootstrap_servers, {**topics, "pages.rejected": 1, "signatures": 1}))
-        asyncio.run(send(kafka.bootstrap_servers, "pages", pages, PAGE_BYTES))
+        asyncio.run(send(kafka.bootstrap_servers, "pages", json_messages(pages, 1, PAGE_BYTES)))
         settings = {
             "kafka.bootstrap_servers": kafka.bootstrap_servers,
             "index.directory": str(Path(scratch) / "state"),

@@ -1,4 +1,7 @@
-"""Generates the pages of the benchmarks, so that measuring needs no foreign data."""
+"""The pages of the benchmarks: those of the labelled sets (real_pages.py), or generated ones without the sets.
+
+Generated pages share their sentences. So they have many candidates, and the judge takes longer than for real ones.
+"""
 
 from collections.abc import Iterator
 from functools import cache
@@ -6,6 +9,7 @@ from random import Random
 
 import orjson
 
+from bench.speed.real_pages import has_real_pages, real_messages
 from spotsieve.stream.demo.articles import (
     NEWSPAPERS,
     SITES,
@@ -26,6 +30,16 @@ JSON_BYTES = 1_800
 """Field names, and the escapes of quotation marks."""
 RECENT = 500
 _NEWSPAPER_SITES = [site for site in SITES if site.template in NEWSPAPERS]
+
+
+def bench_messages(count: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
+    """(key, value) of `count` JSON messages of about 20 KB: real pages, or generated ones without the labelled sets."""
+    return real_messages(count, seed) if has_real_pages() else json_messages(count, seed)
+
+
+def source_of_pages() -> str:
+    """The source of `bench_messages`, for tables."""
+    return "pages of the labelled sets" if has_real_pages() else "generated pages"
 
 
 def json_messages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> Iterator[tuple[bytes, bytes]]:
@@ -50,9 +64,9 @@ def json_messages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> Iterat
         yield url.encode(), orjson.dumps(fields)
 
 
-def html_pages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> list[bytes]:
-    """Only the pages, as UTF-8."""
-    return [orjson.loads(value)["body"].encode() for _, value in json_messages(count, seed, page_bytes)]
+def html_pages(count: int, seed: int) -> list[bytes]:
+    """Only the bodies of `bench_messages`, as UTF-8."""
+    return [orjson.loads(value)["body"].encode() for _, value in bench_messages(count, seed)]
 
 
 def _article(random: Random, size: int) -> Article:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 from aiokafka.structs import OffsetAndMetadata
 
-from bench.speed.pages import json_messages
+from bench.speed.pages import bench_messages
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka import LocalKafka
 from spotsieve.stream.kafka.clients import administrator
@@ -83,7 +83,7 @@ def _summary(paces: dict[str, list[Pace]]) -> dict[str, dict[str, float]]:
 
 async def _fill(servers: str, pages: int) -> None:
     await make_topics(servers, {"pages": PARTITIONS})
-    await send(servers, "pages", pages)
+    await send(servers, "pages", bench_messages(pages, 1))
 
 
 async def make_topics(servers: str, topics: dict[str, int]) -> None:
@@ -92,12 +92,12 @@ async def make_topics(servers: str, topics: dict[str, int]) -> None:
         await admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()])
 
 
-async def send(servers: str, topic: str, pages: int, page_bytes: int = 20_000) -> None:
-    """Produce the benchmark's pages, spread over the partitions by number."""
+async def send(servers: str, topic: str, messages: Iterable[tuple[bytes, bytes]]) -> None:
+    """Produce pages, (key, value) of each, spread over the partitions by number."""
     async with AIOKafkaProducer(
         bootstrap_servers=servers, max_batch_size=2**19, linger_ms=5, max_request_size=2**22
     ) as producer:
-        for number, (key, value) in enumerate(json_messages(pages, 1, page_bytes)):
+        for number, (key, value) in enumerate(messages):
             await producer.send(topic, value, key=key, partition=number % PARTITIONS)
         await producer.flush()
 

@@ -16,7 +16,7 @@ import orjson
 import psutil
 import uvloop
 
-from bench.speed.pages import json_messages
+from bench.speed.pages import bench_messages
 
 RATE = 2_000
 CONNECTIONS = 64
@@ -36,7 +36,7 @@ def measure_serve(
     with tempfile.TemporaryDirectory() as scratch:
         file, state = Path(scratch) / "pages.jsonl", Path(scratch) / "state"
         with file.open("wb") as writing:
-            for _, value in json_messages(pages, 1):
+            for _, value in bench_messages(pages, 1):
                 writing.write(value + b"\n")
         filtering = [sys.executable, "-m", "spotsieve.stream", "filter", str(file), "--state", str(state)]
         subprocess.run(filtering, check=True, capture_output=True)
@@ -88,7 +88,7 @@ def _requests(file: Path, port: int) -> Iterator[bytes]:
     """An endless sequence of requests, alternating: a page of the file, and a page of other articles."""
     with file.open("rb") as lines:
         some = list(islice(lines, ASKED))
-    others = [value for _, value in json_messages(ASKED, 2)]
+    others = [value for _, value in bench_messages(ASKED, 2)]
     made = []
     for known, other in zip(some, others, strict=False):
         for value in (known, other):
