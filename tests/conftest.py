@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if getattr(config.option, "numprocesses", None):
         print("compiling the kernels that are not cached yet", file=sys.stderr, flush=True)
-        subprocess.run([sys.executable, "-m", "spotsieve.stream.warm"], cwd=REPOSITORY, check=True)
+        subprocess.run([sys.executable, "-m", "tests.fixtures.warm_kernels"], cwd=REPOSITORY, check=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

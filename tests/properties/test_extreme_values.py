@@ -1,7 +1,6 @@
 """A decoder accepts nothing that the kernels behind it have no room for, and no value that a consumer does not know."""
 
 import dataclasses
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -47,6 +46,7 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import log_records
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
+from tests.fixtures.kernels import compiled_by
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.reference.signatures import make_signatures
 
@@ -58,8 +58,8 @@ SOUND = PendingVerdict(3, 0.5, Reason.CONTAINED, 1)
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.guarantee("hostile input crashes nothing", fault="values of a state beyond the bounds of kernels")
-def test_kernels_stay_within_their_arrays_for_every_value_that_is_decoded(tmp_path: Path) -> None:
-    checked = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+def test_kernels_stay_within_their_arrays_for_every_value_that_is_decoded() -> None:
+    checked = compiled_by("bounds-checked", NUMBA_BOUNDSCHECK="1")
     command = [sys.executable, "-m", "tests.fixtures.states.extreme_values", str(CASES)]
     ran = subprocess.run(command, cwd=REPOSITORY, env=checked, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
