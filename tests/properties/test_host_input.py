@@ -154,7 +154,8 @@ def signed_articles(first: int, count: int) -> Signatures:
     )
 
 
-@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.guarantee("no page is lost to another page of a large host", fault="none: 100,000 short articles")
+@pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_no_article_of_a_large_host_is_lost_to_another(count: int) -> None:
     state, lost = memory_state(), list[int]()
     for first in range(0, count, 1_000):
