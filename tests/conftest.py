@@ -19,6 +19,8 @@ from tests.fixtures.debian import said_of_skipped
 REPOSITORY = Path(__file__).resolve().parents[1]
 pytest_plugins = ["tests.guarantees"]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
+WAITING = (REPOSITORY / "tests" / "broker", REPOSITORY / "tests" / "faults")
+"""The folders of tests that mostly wait for a broker and for processes of the service."""
 
 
 class Broker(Protocol):
@@ -58,6 +60,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "numprocesses", None):
         print("compiling the kernels that are not cached yet", file=sys.stderr, flush=True)
         subprocess.run([sys.executable, "-m", "tests.fixtures.warm_kernels"], cwd=REPOSITORY, check=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Spread the files that wait for a broker evenly among those that compute, where several processes share the files.
+
+    In the order of their names all processes would first wait together, and then compete for the cores.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    files = list(dict.fromkeys(item.path for item in items))
+    waiting = [path for path in files if path.parent in WAITING]
+    computing = [path for path in files if path.parent not in WAITING]
+    place = {path: (at + 0.5) / len(group) for group in (waiting, computing) for at, path in enumerate(group)}
+    items.sort(key=lambda item: place[item.path])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
