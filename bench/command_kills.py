@@ -49,7 +49,12 @@ NEW_STATE = f"{SMALL} --set index.salt_from={{given}}/state"
 MIN_CONTAINMENT = 0.9
 DISK_KIB = 65_536
 MOST_SECONDS = 120.0
-PRELOADED = [*PRELOADED_MODULES, "spotsieve.stream.cli.filter", "tests.fixtures.states.shards"]
+PRELOADED = [
+    *PRELOADED_MODULES,
+    "spotsieve.stream.cli.filter",
+    "tests.fixtures.states.shards",
+    "tests.fixtures.loaded_kernels",
+]
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate"}
 

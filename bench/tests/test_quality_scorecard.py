@@ -9,6 +9,7 @@ from bench.quality import scorecard_fit
 from bench.quality.cards import (
     UNUSED_SECTIONS,
     Columns,
+    Points,
     first_places,
     first_sums,
     second_places,
@@ -123,7 +124,33 @@ def test_points_are_replaced_only_within() -> None:
     assert "kept" in {block.reason for block in blocks_of(page, True)}
 
 
+def kept_by(pages: list[scorecard_fit.LabelledBlocks], points: Points) -> list[bool]:
+    """Whether these points keep a block, for each block of the pages."""
+    return [
+        bool(second > KEEP_ABOVE)
+        for page in pages
+        for second in second_sums(page.columns, first_sums(page.columns, points), points)
+    ]
+
+
 @pytest.mark.slow
+def test_a_fit_to_a_hundred_pages_keeps_the_blocks_of_the_committed_card(shared_data: Path) -> None:
+    pytest.importorskip("sklearn", reason="the fit needs the packages that `make quality` installs")
+    pages = scorecard_fit.Material(load_set(shared_data / "news", 100)).of()
+    frozen = scorecard.frozen_points()
+    fitted = kept_by(pages, scorecard_fit.Fit(pages).points())
+
+    def agreement(points: Points) -> float:
+        return float(np.mean(np.equal(fitted, kept_by(pages, points))))
+
+    assert agreement(frozen) > 0.99
+    # Points of classes in another order are another card.
+    for group in ("share of largest", "sections around", "first card", "share of text"):
+        assert agreement({**frozen, group: frozen[group][::-1]}) < 0.98, group
+
+
+@pytest.mark.long
+@pytest.mark.guarantee("the committed scorecard is the fit to its labelled set", fault="none: every page of news")
 def test_the_committed_scorecard_is_the_fit_to_news(shared_data: Path) -> None:
     pytest.importorskip("sklearn", reason="the fit needs the packages that `make quality` installs")
     assert scorecard_fit.main(["--check", "--on", str(shared_data / "news")]) == 0

@@ -23,7 +23,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.reference.signatures import make_signatures
 
-RECORDS, PAGES = 1500, 64
+RECORDS, PAGES = 500, 64
 DIGEST = bytes(16)
 
 WRITER = """
