@@ -23,7 +23,8 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.reference.signatures import make_signatures
 
-RECORDS, PAGES = 500, 64
+RECORDS, PAGES = 400, 64
+MOST_RECORDS, RECORD_SECONDS = 80, 0.02
 DIGEST = bytes(16)
 
 WRITER = """
@@ -53,7 +54,7 @@ def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_posit
     rebuilt = memory_state()
     rebuilding = Engine(scheme, rebuilt, IndexSettings(), DIGEST, "log")
     for _ in range(4):
-        told = _kill_while_writing(tmp_path, reached, chance.uniform(0.02, 0.25))
+        told = _kill_while_writing(tmp_path, chance)
         with disk_state(tmp_path, "{}", "log", IndexSettings(write_buffer_mb=1)) as state:
             assert told <= state.position <= told + 1, "nothing that was told as written may be lost"
             reached = state.position
@@ -92,15 +93,13 @@ def _make_log(directory: Path) -> None:
             log.append(encode_forget(forgotten, bytes(16), number, DIGEST))
 
 
-def _kill_while_writing(directory: Path, position: int, seconds: float) -> int:
-    """Let the writer write for a while, kill it, -> the last position that it told."""
-    told = position
+def _kill_while_writing(directory: Path, chance: random.Random) -> int:
+    """Let the writer write some records and a part of one, and kill it; returns the last position that it told."""
     with subprocess.Popen([sys.executable, "-c", WRITER, str(directory)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
-        told = int(writer.stdout.readline())
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        for _ in range(chance.randrange(10, MOST_RECORDS)):
             told = int(writer.stdout.readline())
+        time.sleep(chance.uniform(0, RECORD_SECONDS))  # Time itself: the kill comes at any moment of a record.
         writer.send_signal(signal.SIGKILL)
         for line in writer.stdout:
             if line.endswith("\n"):
