@@ -253,13 +253,13 @@ def cut_url(text: bytes) -> bytes:
 def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
     text = (signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS)
     text += tuple(getattr(signatures, name) for name in _TEXT_COLUMNS)
-    counted = signatures.features, signatures.features_bounds, signatures.blocks_bounds, signatures.titles_bounds
+    counted = signatures.features_bounds, signatures.blocks_bounds, signatures.titles_bounds
     fault = _fault(signatures.offset, *counted, *text)
     if words > MAX_SKETCH_WORDS or fault == _FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
     if fault == _BLOCKS:
         raise ValueError(f"a page has at most {MOST_BLOCKS} blocks and {MOST_TITLE_WORDS} title words")
-    if fault == _ORDER:
+    if fault == _OFFSET or not ascending_in_rows(signatures.features, signatures.features_bounds):
         raise ValueError("a page has an offset from 0 on, and features that ascend")
     if marks > MAX_MARKS:
         raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
@@ -270,13 +270,13 @@ def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
         )
 
 
-_FEATURES, _BLOCKS, _ORDER, _TEXT = range(1, 5)
-"""The rules that a page can break: the most features, the most blocks and title words, the order, and the text."""
+_FEATURES, _BLOCKS, _OFFSET, _TEXT = range(1, 5)
+"""The rules that a page can break: most features, most blocks and title words, least offset, and the text."""
 
 
 @kernel
-def _fault(offset, features, feature_bounds, block_bounds, title_bounds, *text):
-    # offset: int64[n]  features: uint64[m]  *_bounds: int64[n + 1]  text: the parameters of _sound
+def _fault(offset, feature_bounds, block_bounds, title_bounds, *text):
+    # offset: int64[n]  *_bounds: int64[n + 1]  text: the parameters of _sound
     # ->  int64, the rule that a page breaks, or 0
     for page in range(len(offset)):
         if feature_bounds[page + 1] - feature_bounds[page] > MAX_FEATURES:
@@ -285,10 +285,7 @@ def _fault(offset, features, feature_bounds, block_bounds, title_bounds, *text):
         if listed > MOST_BLOCKS or words > MOST_TITLE_WORDS:
             return _BLOCKS
         if offset[page] < 0:
-            return _ORDER
-        for place in range(feature_bounds[page] + 1, feature_bounds[page + 1]):
-            if features[place] <= features[place - 1]:
-                return _ORDER
+            return _OFFSET
     return 0 if _sound(*text) else _TEXT
 
 

@@ -1,12 +1,12 @@
-"""Arrays: bounds of ragged columns, distinct values, and byte strings in one buffer.
+"""Arrays: bounds of ragged columns, distinct values, byte strings in one buffer, and scratch that is kept.
 
 A ragged column has bounds int64[n + 1]: the values of row i are column[bounds[i] : bounds[i + 1]]. The log stores URLs
 and labels in this way.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,8 @@ def places_in(values: NDArray[np.uint64], wanted: NDArray[np.int64]) -> NDArray[
 
     values: uint64[v], distinct  wanted: int64[m]. np.searchsorted takes seven times as long for the pairs of a record.
     """
+    if not len(wanted):
+        return np.empty(0, np.int64)
     places: NDArray[np.int64] = _places_in(values, wanted)
     return places
 
@@ -166,3 +168,29 @@ def ascending_in_rows(values: NDArray[np.uint64], bounds: NDArray[np.int64]) -> 
     starts = bounds[(bounds > 0) & (bounds < len(values))]
     falls[starts - 1] = False
     return not falls.any()
+
+
+Scratch = TypeVar("Scratch")
+
+
+class Spares(Generic[Scratch]):
+    """Scratch arrays of one kind that are kept for later calls, because making them takes as long as a small page.
+
+    A call takes one out and gives it back at its end, so calls in several threads never share one.
+    """
+
+    def __init__(self, make: Callable[[], Scratch]) -> None:
+        """make: makes the arrays if no spare ones are left"""
+        self._make = make
+        self._kept: list[Scratch] = []
+
+    def take(self) -> Scratch:
+        """Spare arrays, with the contents that their last call left, or new ones."""
+        try:
+            return self._kept.pop()
+        except IndexError:
+            return self._make()
+
+    def give_back(self, scratch: Scratch) -> None:
+        """Keep arrays for a later call."""
+        self._kept.append(scratch)

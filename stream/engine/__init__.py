@@ -222,11 +222,11 @@ def _apply_result(
     sizes = grown[0] if len(grown) == 1 else np.concatenate([np.empty(0, np.int64), *grown])
     return ApplyResult(
         record,
-        parts[0] if len(parts) == 1 else concatenate(parts),
+        concatenate(parts),
         sum(len(index_update.pages) for index_update in updates),
         sum(index_update.capped for index_update in updates),
         sizes,
-        int(np.count_nonzero(sizes >= cap)) if len(sizes) else 0,
+        int(np.count_nonzero(sizes >= cap)),
         again,
     )
 

@@ -91,7 +91,6 @@ class PairComparison(NamedTuple):
     counts: int64[2], the number of hits and of wholes
     figures: float64[PARTS, 2], by CONTAINMENT, ...; of the parts that were measured
     by_block: float64[MOST_BLOCKS, 2], compared shingles and found shingles of each block
-    limit: int64[1], the limit of the other page's sample
     density: float64[2], the shares of the shingles that are compared: of main text, and of other text
     ordered: the sample of the page
     layout: the parts of the page
@@ -104,7 +103,6 @@ class PairComparison(NamedTuple):
     counts: NDArray[np.int64]
     figures: NDArray[np.float64]
     by_block: NDArray[np.float64]
-    limit: NDArray[np.int64]
     density: NDArray[np.float64]
     ordered: OrderedSample
     layout: PartLayout
@@ -121,7 +119,6 @@ def new_comparison() -> PairComparison:
         np.zeros(2, np.int64),
         np.zeros((PARTS, 2)),
         np.zeros((MOST_BLOCKS, 2)),
-        np.zeros(1, np.int64),
         np.zeros(2),
         new_ordered_sample(),
         PartLayout(
@@ -161,7 +158,6 @@ def find_shared(pages, page, others, other, compared):
                     compared.found[place], compared.hits[hits] = True, place
                     hits += 1
     compared.counts[0], compared.counts[1] = hits, _find_blocks(pages, page, others, other, compared)
-    compared.limit[0] = limit
     compared.density[0] = (min(ordered.limits[0], limit) + 1.0) / _ALL
     compared.density[1] = (min(ordered.limits[1], limit) + 1.0) / _ALL
     return compared.counts[0] + compared.counts[1] > 0
@@ -287,6 +283,8 @@ def measure_part(part, pages, page, view, compared):
     layout = compared.layout
     _lay_out(part, pages, page, view, compared)
     first, count = pages.block_bounds[page], pages.block_bounds[page + 1] - pages.block_bounds[page]
+    # find_shared scaled the page's sample to the limit of the other page's.
+    limit = compared.ordered.below[1]
     exact = compared.density[0] == 1.0 and compared.density[1] == 1.0
     main_shingles, rest_shingles = 1.0 / compared.density[0], 1.0 / compared.density[1]
     compared.by_block[:count] = 0.0
@@ -304,7 +302,7 @@ def measure_part(part, pages, page, view, compared):
         place = place_of(sample)
         part_start, whole = layout.start[part, place], compared.whole[place]
         found = whole or compared.found[at - begin]
-        if part_start == _OUTSIDE or (not found and hash_of(sample) > compared.limit[0]):
+        if part_start == _OUTSIDE or (not found and hash_of(sample) > limit):
             continue
         stands_for = main_shingles if is_kept(pages.blocks[first + place]) else rest_shingles
         compared.by_block[place, 0] += 1.0

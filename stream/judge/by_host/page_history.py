@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, PendingVerdict, StateView
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
-from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.verdict import KeyKind, Reason
 from spotsieve.stream.judge.by_host.confirmation import HostContext
 from spotsieve.stream.judge.candidates import CandidatePairs
@@ -82,14 +81,13 @@ def find_loaded(
     """
     known = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
     under_body = (met.proof & _BODY).nonzero()[0]
-    asking, entries = under_body, list[Entry]()
     if len(under_body) and read.indexed is not None:
         asking = met.bounds.searchsorted(under_body, side="right") - 1
         entries = read.indexed.entries(read.place(met.number[under_body]))
-    for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
-        if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
-            known.state[page], found.number[page] = SETTLED, met.number[pair]
-            found.proof[page], found.found_by[page] = met.proof[pair], met.kinds[pair]
+        for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
+            if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
+                known.state[page], found.number[page] = SETTLED, met.number[pair]
+                found.proof[page], found.found_by[page] = met.proof[pair], met.kinds[pair]
     for page, attempt in enumerate(pending_verdicts):
         if attempt is None:
             continue

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets, HostUpdate, StateView
-from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.arrays import Spares, sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged, page_ids_of
@@ -172,8 +172,7 @@ class HostResolution(NamedTuple):
     flags: NDArray[np.uint8]
 
 
-_spare: list[tuple[PageView, PairResult]] = []
-"""Scratch that no call uses now. A call takes it out, so calls in several threads never share it."""
+_spares: Spares[tuple[PageView, PairResult]] = Spares(lambda: (new_view(), new_pair_result()))
 
 
 def resolve_with_hosts(
@@ -215,17 +214,14 @@ def resolve_with_hosts(
         *preferences,
     )
     resolution = empty_resolution(slots, len(signatures), len(sizes))
-    try:
-        view, answer = _spare.pop()
-    except IndexError:
-        view, answer = new_view(), new_pair_result()
+    view, answer = _spares.take()
     # The kernel clears what it has left of the page that it ordered last.
     answer.compared.ordered.page[0] = NOBODY
     capped = _resolve_kernel(
         *(record, known, read.memory, *bars, limits, learns, first_number, indexed, resolution),
         *(new_cursors(slots), view, answer, flags),
     )
-    _spare.append((view, answer))
+    _spares.give_back((view, answer))
     return HostResolution(resolution._replace(capped=capped), within, flags)
 
 

@@ -265,8 +265,7 @@ def _log_forgotten(applied: ApplyResult, offset: int) -> None:
 
 async def verdicts_of(futures: list[asyncio.Future[ApplyResult]]) -> Verdicts:
     """Wait until all records of a micro-batch are judged. Returns its verdicts."""
-    parts = [(await future).verdicts for future in futures]
-    return parts[0] if len(parts) == 1 else concatenate(parts)
+    return concatenate([(await future).verdicts for future in futures])
 
 
 MOST_ENTRIES = 2**18

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.base.arrays import bounds_of, sizes_of
+from spotsieve.stream.base.arrays import Spares, bounds_of, sizes_of
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.jit import kernel, part
 from spotsieve.stream.base.page_text import MOST_BLOCKS, SHINGLE
@@ -262,27 +262,25 @@ class _Room(NamedTuple):
 
 KEPT_BYTES = 1 << 17
 """The size of pages for which rooms are kept. The system provides memory only for the parts that pages use."""
-_spare: list[_Room] = []
-"""Rooms of this size that no call uses now. A call takes one out, so calls in several threads never share a room."""
 
 
 def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8], settings: SieveSettings
 ) -> SievedPages:
     longest = int(sizes_of(bounds).max())
-    try:
-        room = _spare.pop() if longest <= KEPT_BYTES else _new_room(longest)
-    except IndexError:
-        room = _new_room(KEPT_BYTES)
+    room = _spares.take() if longest <= KEPT_BYTES else _new_room(longest)
     sieved = _call(batch_at(buffer, bounds, markup), room.state, room.buffers, settings)
     if room.longest == KEPT_BYTES:
-        _spare.append(room)
+        _spares.give_back(room)
     return sieved
 
 
 def _new_room(longest: int) -> _Room:
     """A room. For one page of a few kilobytes, it takes half as long to make as the page takes to read."""
     return _Room(longest, *scan_state(longest), _buffers(empty_blocks(most_blocks(longest))))
+
+
+_spares = Spares(lambda: _new_room(KEPT_BYTES))
 
 
 def _buffers(blocks: Blocks) -> SieveBuffers:

@@ -98,9 +98,9 @@ def in_padded_parts(
     Pages whose read windows stay inside the buffer are read in place; the last pages are read from a padded copy.
     """
     pages = len(bounds) - 1
-    if pages and bounds[pages] <= len(buffer) - PADDING:
-        return [run(buffer, bounds, flags)]
-    direct = int(np.searchsorted(bounds[1:], len(buffer) - PADDING, side="right")) if pages else 0
+    direct = pages
+    if bounds[pages] > len(buffer) - PADDING:
+        direct = int(np.searchsorted(bounds[1:], len(buffer) - PADDING, side="right"))
     parts = []
     if direct:
         parts.append(run(buffer, bounds[: direct + 1], flags[:direct]))
