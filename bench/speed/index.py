@@ -64,9 +64,8 @@ def measure_candidates(
     """
     scheme = SpotsieveScheme(SpotsieveSettings())
     compile_kernels(scheme)
-    load: Load = CandidateLoad(pages, np.random.default_rng(pages))
-    if has_real_pages():
-        load = RealLoad(pages, scheme)
+    load: Load
+    load = RealLoad(pages, scheme) if has_real_pages() else CandidateLoad(pages, np.random.default_rng(pages))
     figures = measure(scheme, load, directory, INDEX.bucket_cap, progress)
     return {"pages": pages, **figures}
 

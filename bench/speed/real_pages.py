@@ -7,7 +7,7 @@ other. Short words stay as they are: scorecards and languages know them.
 
 import lzma
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from random import Random
 
@@ -22,12 +22,12 @@ LEAST_BYTES, MOST_BYTES = 8_000, 40_000
 """The sizes of the bodies that are taken: 20.8 KB on average."""
 LONG_WORD = 5
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-ACCENTED = str.maketrans("aeiounscyAEIOUNSCY", "áéíóúñšçýÁÉÍÓÚÑŠÇÝ")
-_CYRILLIC_LETTERS = "абцдефгхийклмнопярстувшхыз"
-CYRILLIC = str.maketrans(LETTERS + LETTERS.upper(), _CYRILLIC_LETTERS + _CYRILLIC_LETTERS.upper())
-_PARTS = re.compile(
-    r"<(?:script|style)\b.*?</(?:script|style)\s*>|<!--.*?-->|<[^>]*>|&#?\w+;|([^\W\d_]+)", re.DOTALL | re.IGNORECASE
+_LONG_WORD = re.compile(
+    r"<(?:script|style)\b.*?</(?:script|style)\s*>|<!--.*?-->|<[^>]*>|&#?\w+;"
+    rf"|((?<![^\W\d_])[^\W\d_]{{{LONG_WORD},}})",
+    re.DOTALL | re.IGNORECASE,
 )
+"""A long word in the text of a page, or a piece of markup without one."""
 
 
 def has_real_pages() -> bool:
@@ -37,8 +37,7 @@ def has_real_pages() -> bool:
 
 def real_messages(count: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
     """(key, value) of `count` JSON messages: the pages in a random order, then their replicas, each at its own host."""
-    pages = list(_pages())
-    Random(f"bench-{seed}").shuffle(pages)
+    pages = _in_random_order(seed)
     for number in range(count):
         replica, place = divmod(number, len(pages))
         page = pages[place]
@@ -50,9 +49,8 @@ def real_messages(count: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
 
 def real_pages() -> list[Page]:
     """The pages in a random order, as the library takes them."""
-    pages = list(_pages())
-    Random("bench-1").shuffle(pages)
-    return [Page("bench", 0, number, page["url"], page["body"].encode(), True, 0) for number, page in enumerate(pages)]
+    pages = enumerate(_in_random_order(1))
+    return [Page("bench", 0, number, page["url"], page["body"].encode(), True, 0) for number, page in pages]
 
 
 def exchange(name: str) -> Mapping[int, str | int]:
@@ -63,17 +61,15 @@ def exchange(name: str) -> Mapping[int, str | int]:
     return str.maketrans(LETTERS + LETTERS.upper(), others + others.upper())
 
 
-def in_letters(markup: str, table: Mapping[int, str | int], least: int = LONG_WORD) -> str:
-    """A page whose words of at least `least` letters have their letters replaced by a table for str.translate."""
-    return _PARTS.sub(_replace(table, least), markup)
+def in_letters(markup: str, table: Mapping[int, str | int]) -> str:
+    """A page whose words of at least LONG_WORD letters have their letters replaced by a table for str.translate."""
+    return _LONG_WORD.sub(lambda part: part[1].translate(table) if part[1] else part[0], markup)
 
 
-def _replace(table: Mapping[int, str | int], least: int) -> Callable[[re.Match[str]], str]:
-    def replaced(part: re.Match[str]) -> str:
-        word = part[1]
-        return part[0] if word is None or len(word) < least else word.translate(table)
-
-    return replaced
+def _in_random_order(seed: int) -> list[dict[str, str]]:
+    pages = list(_pages())
+    Random(f"bench-{seed}").shuffle(pages)
+    return pages
 
 
 @cache

@@ -6,7 +6,7 @@ import pytest
 
 from bench.speed import index_load
 from bench.speed.pages import json_messages
-from bench.speed.real_pages import ACCENTED, CYRILLIC, exchange, in_letters
+from bench.speed.real_pages import exchange, in_letters
 from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
@@ -28,13 +28,6 @@ def test_only_the_letters_of_long_words_between_tags_are_replaced() -> None:
     assert replaced == MARKUP.replace(">The wonderful&", f">The {word}&").replace("Garden", name)
     assert word != "wonderful"
     assert sorted(set(word)) == sorted({letter.translate(table) for letter in "wonderful"})
-
-
-def test_latin_letters_become_accented_or_cyrillic_ones_one_by_one() -> None:
-    assert in_letters("<b>Gardens and a house</b>", ACCENTED) == "<b>Gárdéñš and a hóúšé</b>"
-    cyrillic = in_letters("<b>Gardens</b>", CYRILLIC)
-    assert len(cyrillic) == len("<b>Gardens</b>")
-    assert all("а" <= letter.lower() <= "я" for letter in cyrillic[3:-4])
 
 
 def test_each_replica_of_an_index_load_gets_the_same_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
