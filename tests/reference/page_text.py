@@ -30,7 +30,7 @@ class Listed:
         hashes = [token_hash(token) for token in self.tokens]
         numbers = [any(digit in token for digit in "0123456789") for token in self.tokens]
         text = [NUMBER_TOKEN if number else hashed for hashed, number in zip(hashes, numbers, strict=True)]
-        digest = 1 + ((chain_hash(hashes, salt) >> 32) * 255 >> 32) if any(numbers) else 0
+        digest = 1 + ((chain_hash(hashes, 0) >> 32) * 255 >> 32) if any(numbers) else 0
         numeric = any(numbers) and 3 * sum(numbers) >= len(numbers)
         word = (chain_hash(hashes if numeric else text, salt) >> 24) << 24 | digest << 16
         return word | packed_size(len(self.tokens), self.links) | numeric << 2 | self.wide << 1 | self.kept

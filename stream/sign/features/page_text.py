@@ -9,7 +9,8 @@ three characters recur on every long page of a script without spaces.
     text     = chain hash over the tokens of a block, from SEED ^ salt; NUMBER_TOKEN replaces every token with a digit
     exact    = the same over the tokens themselves
     identity = the IDENTITY_BITS highest bits of text, or of exact in a block of which a third of the tokens have digits
-    numbers  = 1 + the high half of exact, scaled to 0..254; 0 without tokens that have digits
+    numbers  = 1 + the high half of exact without the salt, scaled to 0..254; 0 without tokens that have digits. By
+               chance one in 255 pairs of such blocks has equal numbers, and verdicts must not depend on the salt.
 
 The sample of the main text has its MAIN_SAMPLES smallest different hashes. That of the other text has the REST_SAMPLES
 smallest different hashes that do not occur in the main text.
@@ -158,13 +159,14 @@ def hash_blocks(tokens, blocks, count, salt, room):
         key, numbers = finish_hash(text), _U0
         word = key >> np.uint64(64 - IDENTITY_BITS) << np.uint64(IDENTITY_SHIFT)
         if digits != _U0:
-            exact = seed
+            exact, plain = seed, SEED
             for place in range(start, end):
-                exact = chain_hash(exact, load_word(tokens + (place << 3)))
+                token = load_word(tokens + (place << 3))
+                exact, plain = chain_hash(exact, token), chain_hash(plain, token)
             key = finish_hash(exact)
             if np.int64(digits) * 3 >= words:
                 word = key >> np.uint64(64 - IDENTITY_BITS) << np.uint64(IDENTITY_SHIFT) | NUMERIC
-            numbers = _U1 + ((key >> _HALF) * np.uint64(255) >> _HALF)
+            numbers = _U1 + ((finish_hash(plain) >> _HALF) * np.uint64(255) >> _HALF)
         wide = WIDE if np.int64(lone) * 2 > words else _U0
         kept = KEPT if blocks.reasons[block] <= KEPT_IN_NEED else _U0
         size = packed_size(words, np.int64(blocks.links[block]))
