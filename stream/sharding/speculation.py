@@ -72,10 +72,12 @@ def check_speculation(
     room = np.minimum(slots.cap, limits.cap) - size
     has_wrong = np.zeros(len(laid.keys), np.bool_)
     has_wrong[slots.bucket[wrong[page]]] = True
+    most_room = np.zeros(len(laid.keys), np.int64)
+    np.maximum.at(most_room, slots.bucket, room)
     # A bucket that was full before the round gives no candidate of the round, whichever pages are indexed.
-    some = np.flatnonzero((room > 0) & has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
+    some = np.flatnonzero((most_room[slots.bucket] > 0) & has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
     some = some[np.argsort(slots.bucket[some], kind="stable")]
-    of_slots = slots.bucket[some], page[some], slots.decisive[some], room[some]
+    of_slots = slots.bucket[some], page[some], slots.decisive[some], room[some], most_room[slots.bucket[some]]
     of_pages = shard, speculation.indexed, is_indexed, most_met > limits.candidates, search_end
     # The resolver has no table of common text, on which only the blocks of an entry depend. So all blocks are compared.
     texts, within = texts_of(signatures, np.zeros(len(signatures.blocks), np.bool_)), empty_entry_texts(signatures)
@@ -116,6 +118,7 @@ def _check_kernel(
     page,
     decides,
     room,
+    most_room,
     shard,
     speculation,
     is_indexed,
@@ -129,7 +132,8 @@ def _check_kernel(
     more,
 ):
     # bucket, page: int64[s], of slots, sorted by bucket and page  decides: bool[s]
-    # room: int64[s], number of pages of the round that the bucket takes  shard: int64[n]
+    # room: int64[s], the page enters the bucket if fewer pages of the round did before it; 0 for a page that is only
+    # looked up  most_room: int64[s], the largest room in the bucket  shard: int64[n]
     # speculation, is_indexed, crowded: bool[n]  texts: PageTexts  within: EntryTexts, of the same pages
     # blocks: uint64[b] (_sorted_blocks)  compared: Comparison, overwritten  one_host: bool (HostThresholds)
     # search_end: int64[n], where the search of each page ends: at the row of its original, at n without an original,
@@ -143,12 +147,12 @@ def _check_kernel(
         resolution, right = 0, 0
         for before in range(first, at):
             # A full bucket takes no more pages. Without this line 16,384 pages with one key take 0.9 s.
-            if resolution >= room[at] and right >= room[at]:
+            if resolution >= most_room[at] and right >= most_room[at]:
                 break
             other = page[before]
             same = shard[other] == shard[asking]
-            was_met = (is_indexed[other] if same else speculation[other]) and resolution < room[at]
-            is_met = is_indexed[other] and right < room[at]
+            was_met = (is_indexed[other] if same else speculation[other]) and resolution < room[before]
+            is_met = is_indexed[other] and right < room[before]
             resolution += was_met
             right += is_met
             if was_met == is_met:
