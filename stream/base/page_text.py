@@ -26,6 +26,7 @@ its ENTRY_BLOCKS heaviest distinctive blocks.
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.jit import inlined
 
 IDENTITY_SHIFT, NUMBERS_SHIFT, WORDS_SHIFT, OUTSIDE_SHIFT = 24, 16, 8, 4
@@ -74,16 +75,20 @@ def words_outside_links(block):  # uint64 -> float64
     return words_of(block) * (np.int64(block >> np.uint64(OUTSIDE_SHIFT)) & 15) / 15.0
 
 
-def sum_outside_links(blocks: NDArray[np.uint64]) -> float:
-    """The number of words of an array of blocks outside links.  blocks: uint64[b]"""
-    return float(_OUTSIDE[(blocks & np.uint64(0xFFFF)).astype(np.intp)].sum())
+def words_outside(blocks: NDArray[np.uint64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of words outside links of each page, rounded down: int64[n].
+
+    blocks: uint64[b]  bounds: int64[n + 1], page i has blocks[bounds[i]:bounds[i + 1]]
+    """
+    before = bounds_of(_FIFTEENTHS[(blocks & np.uint64(0xFFFF)).astype(np.intp)])
+    return sizes_of(before[bounds]) // 15
 
 
 _LOW = np.arange(0x10000)
 _EXPONENT, _MANTISSA = _LOW >> WORDS_SHIFT + _MANTISSA_BITS, _LOW >> WORDS_SHIFT & 15
 _WORDS = np.where(_EXPONENT == 0, _MANTISSA, (_MANTISSA + 16) << np.maximum(_EXPONENT - 1, 0))
-_OUTSIDE = (_WORDS * (_LOW >> OUTSIDE_SHIFT & 15) / 15.0).astype(np.float32)
-"""The words outside links of a block by its 16 lowest bits."""
+_FIFTEENTHS = _WORDS * (_LOW >> OUTSIDE_SHIFT & 15)
+"""The words outside links of a block by its 16 lowest bits, in 15ths of a word."""
 
 
 @inlined

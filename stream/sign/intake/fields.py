@@ -66,13 +66,14 @@ PRESETS: Mapping[str, Mapping[str, str | tuple[str, ...]]] = {
 class FieldPath:
     """One configured path. A key that itself contains dots (Norconex: `document.contentType`) takes precedence."""
 
-    __slots__ = ("_others", "_steps", "path")
+    __slots__ = ("_is_key", "_others", "_steps", "path")
 
     def __init__(self, path: str, *others: str) -> None:
         """others: paths for messages without a value at the first path, in the order of precedence"""
         self.path = path
         self._steps = tuple(path.split(".")) if "." in path else ()
         self._others = tuple(map(FieldPath, others))
+        self._is_key = not self._steps and not others
 
     def __bool__(self) -> bool:
         return bool(self.path)
@@ -88,20 +89,17 @@ class FieldPath:
 
     def find(self, message: dict[str, Any]) -> Any:
         """The value at the path; None if the path is empty or not in the message."""
-        value = self._find_first(message)
-        for other in self._others:
-            value = other.find(message) if value is None else value
-        return value
-
-    def _find_first(self, message: dict[str, Any]) -> Any:
         value = message.get(self.path)
-        if value is not None or not self._steps:
-            return value
-        here: Any = message
+        # Most paths are keys, and every message is asked for eight.
+        return value if value is not None or self._is_key else self._find_elsewhere(message)
+
+    def _find_elsewhere(self, message: dict[str, Any]) -> Any:
+        """The value at the steps of the path, or else at another path."""
+        here: Any = message if self._steps else None
         for step in self._steps:
-            if not isinstance(here, dict):
-                return None
-            here = here.get(step)
+            here = here.get(step) if isinstance(here, dict) else None
+        for other in self._others:
+            here = other.find(message) if here is None else here
         return here
 
     def find_text(self, message: dict[str, Any]) -> str | None:

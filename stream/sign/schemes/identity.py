@@ -105,7 +105,9 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     BLAKE2b itself, which is a tenth as fast as XXH3. The digest of a partial page is over its payload as sent, too, and
     not over this alone: the same bytes under another Content-Encoding are another text.
     """
-    fixed = [_rows_of(columns[name]) for name in _SEALED]
+    fixed = [columns[name].reshape(len(pages), -1) for name in _SEALED] if pages else []
+    rows = np.concatenate([column.view(np.uint8) for column in fixed], axis=1) if fixed else _NO_ROWS
+    raw, size = rows.tobytes(), rows.shape[1]
     ragged = [
         (columns[name].tobytes(), (columns[name].itemsize * columns[f"{name}_bounds"]).tolist())
         for name in ("features", "blocks", "samples", "titles")
@@ -116,7 +118,7 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     for index, page in enumerate(pages):
         if judged[index]:
             person = b"page" if page.encoded is None else b"partial"
-            parts = [raw[index * size : (index + 1) * size] for raw, size in fixed]
+            parts = [raw[index * size : (index + 1) * size]]
             parts += [column[bounds[index] : bounds[index + 1]] for column, bounds in ragged]
             parts.append(page.encoded or b"")
             digest = hashlib.blake2b(b"".join(parts), digest_size=16, person=person)
@@ -127,13 +129,8 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
 
 
 _SEALED = ("digest", "fingerprint", "feature_count", "text_digest", "language", "sketch")
-"""The fixed-size columns that a digest covers, in their order."""
-
-
-def _rows_of(column: NDArray[Any]) -> tuple[bytes, int]:
-    """The bytes of a column, row after row, and the size of a row in bytes. Machines with kernels are little endian."""
-    raw = column.tobytes()
-    return raw, len(raw) // max(len(column), 1)
+"""The fixed-size columns that a digest covers, in their order. Machines with kernels are little endian."""
+_NO_ROWS = np.empty((0, 0), np.uint8)
 
 
 def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:

@@ -25,8 +25,9 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.page_text import sum_outside_links
+from spotsieve.stream.base.page_text import words_outside
 from spotsieve.stream.base.signature import IN_NEED, Signatures, SignatureStatus, is_judged, join_signatures
 from spotsieve.stream.base.urls import names_visit
 from spotsieve.stream.sign.features.shown_text import PARAGRAPH_END, paragraphs_in
@@ -75,12 +76,12 @@ def _read(pages: Sequence[Page], signatures: Signatures) -> dict[int, Page]:
     # A main text of weak blocks may be a menu.
     few = (count < THIN_WORDS) | (signatures.language & np.uint8(IN_NEED) != 0)
     thin = (status == _TOO_FEW) | (is_judged(status) & few)
-    read, bounds = dict[int, Page](), signatures.blocks_bounds.tolist()
-    for row in np.flatnonzero(thin).tolist():
-        start, end = bounds[row : row + 2]
-        # About the words of the page outside links; its features for a scheme without blocks.
-        words = int(sum_outside_links(signatures.blocks[start:end]) if end > start else count[row])
-        page = read_script_text(pages[row], words) if words < THIN_WORDS else pages[row]
+    # About the words of a page outside links; its features for a scheme without blocks.
+    bounds = signatures.blocks_bounds
+    words = np.where(sizes_of(bounds) > 0, words_outside(signatures.blocks, bounds), count)
+    read = dict[int, Page]()
+    for row in np.flatnonzero(thin & (words < THIN_WORDS)).tolist():
+        page = read_script_text(pages[row], int(words[row]))
         if page is not pages[row]:
             read[row] = page
     return read
