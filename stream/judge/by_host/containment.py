@@ -35,8 +35,8 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     IS_OWN,
     IS_TEMPLATE,
     OrderedSample,
+    first_place,
     hash_at,
-    may_have_block,
     new_ordered_sample,
     order_sample,
     place_at,
@@ -166,31 +166,26 @@ def find_shared(pages, page, others, other, compared):
 @inlined
 def _find_blocks(pages, page, others, other, compared):  # PageTexts, int64, EntryTexts, int64 -> int64
     """Find the blocks of a page whose text and numbers an entry has too  ->  their number; whole, wholes."""
-    first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
-    found = np.int64(0)
+    first, found = pages.block_bounds[page], np.int64(0)
     for at in range(others.block_first[other], others.block_end[other]):
         block = others.blocks[at]
-        if identity_of(block) == 0 or not may_have_block(compared.ordered, block):
-            continue
-        for place in range(end - first):
+        place = np.int64(-1) if identity_of(block) == 0 else first_place(compared.ordered, block)
+        while place >= 0:
             same = pages.blocks[first + place] >> np.uint64(NUMBERS_SHIFT) == block >> np.uint64(NUMBERS_SHIFT)
             if same and not compared.whole[place]:
                 compared.whole[place], compared.wholes[found] = True, place
                 found += 1
+            place = np.int64(compared.ordered.following[place])
     return found
 
 
 @inlined
 def _rank_of(ordered, wanted):  # OrderedSample, int64 -> int64
-    """The rank of the first hash that is not smaller than a hash. wanted: in 16 bits relative to below[1]"""
-    low, high = np.int64(0), ordered.below[0]
-    while low < high:
-        middle = (low + high) >> 1
-        if scaled_hash(hash_at(ordered, middle), ordered.below[1]) < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    """The rank of the first hash that equals a hash whose bit is set. wanted: in 16 bits relative to below[1]"""
+    rank = ordered.first[wanted >> 6]
+    while scaled_hash(hash_at(ordered, rank), ordered.below[1]) < wanted:
+        rank += 1
+    return rank
 
 
 @inlined

@@ -56,7 +56,7 @@ _LEAST_OWN = 8
 NO_TITLE = -1.0
 PROSE_WORDS, PROSE_SHARE = 100, 0.9
 """A distinctive block is prose from PROSE_WORDS words on, if PROSE_SHARE of them are outside links."""
-_BLOCK_BITS = 4096
+_HEADS = 4096
 LEAST_MAIN = 20
 """The least words of main text by which pages of two hosts are compared."""
 
@@ -203,8 +203,10 @@ class OrderedSample(NamedTuple):
     page: int64[1], the number of the page, or -1
     limits: int64[2], the hashes up to which the samples of main text and of other text are complete
     scaled: uint64[1024], a bit for each hash up to a limit, in 16 bits relative to it
-    below: int64[2], the number of hashes up to this limit, and the limit; 0 and -1 if no bit is set
-    blocks: uint64[_BLOCK_BITS / 64], a bit for each block of the page, by its identity
+    first: int64[1024], the rank of the first hash with a bit in each of these words that is not 0
+    below: int64[2], the number of hashes up to this limit, and the limit; 0 and -1 of a page that was not compared
+    heads: int16[_HEADS], the place of the first block of the page with these low bits of its identity, -1: none
+    following: int16[MOST_BLOCKS], the next place of a block with the same low bits, -1: none
     spare, starts: scratch space of sort_items
     """
 
@@ -213,8 +215,10 @@ class OrderedSample(NamedTuple):
     page: NDArray[np.int64]
     limits: NDArray[np.int64]
     scaled: NDArray[np.uint64]
+    first: NDArray[np.int64]
     below: NDArray[np.int64]
-    blocks: NDArray[np.uint64]
+    heads: NDArray[np.int16]
+    following: NDArray[np.int16]
     spare: NDArray[np.uint64]
     starts: NDArray[np.uint64]
 
@@ -227,8 +231,10 @@ def new_ordered_sample() -> OrderedSample:
         np.full(1, -1),
         np.zeros(2, np.int64),
         np.zeros(1024, np.uint64),
+        np.zeros(1024, np.int64),
         np.array([0, -1]),
-        np.zeros(_BLOCK_BITS >> 6, np.uint64),
+        np.full(_HEADS, -1, np.int16),
+        np.full(MOST_BLOCKS, -1, np.int16),
         np.zeros(MAIN_SAMPLES + REST_SAMPLES, np.uint64),
         np.zeros(RADIX + 1, np.uint64),
     )
@@ -377,12 +383,10 @@ def _relax(pages, first, end, memory, row, limit, view):
 
 @inlined
 def order_sample(pages, page, ordered):  # PageTexts, int64  ->  ordered: OrderedSample
-    """Order the sampled hashes of a page, and set the bits of its blocks, unless it was ordered last."""
+    """Order the sampled hashes of a page, and chain its blocks, unless it was ordered last."""
     if ordered.page[0] == page:
         return
-    # The bits of the former page go while its hashes are known.
-    scale_sample(ordered, np.int64(-1))
-    ordered.page[0] = page
+    ordered.page[0], ordered.below[0], ordered.below[1] = page, 0, -1
     first, begin = pages.block_bounds[page], pages.sample_bounds[page]
     ordered.size[0] = pages.sample_bounds[page + 1] - begin
     main, rest, largest_main, largest_rest = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -397,17 +401,23 @@ def order_sample(pages, page, ordered):  # PageTexts, int64  ->  ordered: Ordere
     ordered.limits[1] = sample_limit(rest, largest_rest, REST_SAMPLES)
     bound = np.uint64(max(largest_main, largest_rest) + 1)
     sort_items(ordered.hashes, ordered.spare, ordered.starts, ordered.size[0], bound)
-    ordered.blocks[:] = np.uint64(0)
-    for place in range(first, pages.block_bounds[page + 1]):
-        bit = np.int64(identity_of(pages.blocks[place])) & (_BLOCK_BITS - 1)
-        ordered.blocks[bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+    ordered.heads[:] = -1
+    # The last block first, so that each chain is ascending.
+    for place in range(pages.block_bounds[page + 1] - first - 1, -1, -1):
+        head = _head_of(pages.blocks[first + place])
+        ordered.following[place], ordered.heads[head] = ordered.heads[head], place
 
 
 @inlined
-def may_have_block(ordered, block):  # OrderedSample, uint64 -> bool
-    """Whether the page may have a block with the same text. Most blocks of other pages are ruled out."""
-    bit = np.int64(identity_of(block)) & (_BLOCK_BITS - 1)
-    return ordered.blocks[bit >> 6] >> np.uint64(bit & 63) & np.uint64(1) != np.uint64(0)
+def _head_of(block):  # uint64 -> int64
+    """The place in OrderedSample.heads of blocks with this identity. Identities are hashes already."""
+    return np.int64(identity_of(block)) & (_HEADS - 1)
+
+
+@inlined
+def first_place(ordered, block):  # OrderedSample, uint64 -> int64
+    """The place of the first block of the page that may have the text of this block, or -1."""
+    return np.int64(ordered.heads[_head_of(block)])
 
 
 @inlined
@@ -427,12 +437,15 @@ def scale_sample(ordered, limit):  # OrderedSample, int64  ->  ordered.scaled, o
     """Set the bits of a page's hashes up to a limit, in 16 bits relative to it, unless they were set last."""
     if ordered.below[1] == limit:
         return
-    for former in range(ordered.below[0]):
-        ordered.scaled[scaled_hash(hash_at(ordered, former), ordered.below[1]) >> 6] = 0
+    # In many words, this is faster than to find those that are not 0.
+    ordered.scaled[:] = np.uint64(0)
     rank = np.int64(0)
     while rank < ordered.size[0] and hash_at(ordered, rank) <= limit:
         value = scaled_hash(hash_at(ordered, rank), limit)
-        ordered.scaled[value >> 6] |= np.uint64(1) << np.uint64(value & 63)
+        word = value >> 6
+        if ordered.scaled[word] == 0:
+            ordered.first[word] = rank
+        ordered.scaled[word] |= np.uint64(1) << np.uint64(value & 63)
         rank += 1
     ordered.below[0], ordered.below[1] = rank, limit
 
