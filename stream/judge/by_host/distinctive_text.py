@@ -437,7 +437,7 @@ def scale_sample(ordered, limit):  # OrderedSample, int64  ->  ordered.scaled, o
     """Set the bits of a page's hashes up to a limit, in 16 bits relative to it, unless they were set last."""
     if ordered.below[1] == limit:
         return
-    # In many words, this is faster than to find those that are not 0.
+    # Clearing all words is faster than finding those that are not 0.
     ordered.scaled[:] = np.uint64(0)
     rank = np.int64(0)
     while rank < ordered.size[0] and hash_at(ordered, rank) <= limit:

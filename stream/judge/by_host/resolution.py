@@ -215,7 +215,7 @@ def resolve_with_hosts(
     )
     resolution = empty_resolution(slots, len(signatures), len(sizes))
     view, answer = _spares.take()
-    # The page that was ordered last is one of another record.
+    # The page that was ordered last belongs to another record.
     answer.compared.ordered.page[0] = NOBODY
     capped = _resolve_kernel(
         *(record, known, read.memory, *bars, limits, learns, first_number, indexed, resolution),

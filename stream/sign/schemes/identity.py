@@ -154,9 +154,9 @@ def hash_hosts(pages: Sequence[Page], owner_of: Callable[[str], str] = host_of) 
     return hash_names([owner_of(page.url) for page in pages])
 
 
-def hash_sites(pages: Sequence[Page]) -> NDArray[np.uint16]:
-    """16 bits of the hash of each page's host, whoever its author is: uint16[n], 0 without a host."""
-    return (hash_hosts(pages) & np.uint64(0xFFFF)).astype(np.uint16)
+def hash_sites(owners: Sequence[str]) -> NDArray[np.uint16]:
+    """16 bits of the hash of the host of each owner (owner_reader), whoever the author is: uint16[n], 0 without one."""
+    return (hash_names([owner.partition("/")[0] for owner in owners]) & np.uint64(0xFFFF)).astype(np.uint16)
 
 
 def hash_names(names: Sequence[str]) -> NDArray[np.uint64]:

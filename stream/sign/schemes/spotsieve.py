@@ -46,7 +46,7 @@ from spotsieve.stream.sign.schemes import (
     HostThresholds,
     Probes,
 )
-from spotsieve.stream.sign.schemes.identity import hash_hosts, hash_sites, make_signatures, status_of
+from spotsieve.stream.sign.schemes.identity import hash_names, hash_sites, make_signatures, status_of
 from spotsieve.stream.sign.schemes.probes import mixed_with_host
 
 BLOCK_CAP = 4
@@ -99,7 +99,7 @@ class SpotsieveScheme:
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup, self.sieve)
         status = status_of(pages, sieved.token_counts >= self.settings.min_features + self.settings.shingle_words - 1)
-        judged = is_judged(status)
+        judged, owners = is_judged(status), [self._owner_of(page.url) for page in pages]
         blocks, blocks_bounds = empty_rows(sieved.blocks, sieved.block_bounds, judged)
         samples, samples_bounds = empty_rows(sieved.samples, sieved.sample_bounds, judged)
         titles, titles_bounds = empty_rows(sieved.titles, sieved.title_bounds, judged)
@@ -108,11 +108,11 @@ class SpotsieveScheme:
             sieved.body_digest,
             status=status,
             feature_count=sieved.feature_counts,
-            host=hash_hosts(pages, self._owner_of),
+            host=hash_names(owners),
             language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
             features=sieved.minima,
             features_bounds=sieved.minima_bounds,
-            site=hash_sites(pages),
+            site=hash_sites(owners),
             blocks=blocks,
             blocks_bounds=blocks_bounds,
             samples=samples,
