@@ -180,7 +180,7 @@ def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
     cluster_size: shards is 0 before the first round
     is_new: the shard has indexed nothing and has read no resize
     """
-    if not cluster_size.shards or share.shards in (cluster_size.shards, cluster_size.asked):
+    if _is_wanted(share, cluster_size):
         return
     if not is_new:
         raise RoleEnd(
@@ -194,6 +194,11 @@ def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
         None,
         f"set cluster.shards = {cluster_size.shards}; or request {share.shards} first (spotsieve shards resize)",
     )
+
+
+def _is_wanted(share: Share, cluster_size: ClusterSize) -> bool:
+    """Whether the cluster has this number of shards, or is to have it."""
+    return not cluster_size.shards or share.shards in (cluster_size.shards, cluster_size.asked)
 
 
 class ShardSteps:
@@ -303,7 +308,9 @@ class ShardSteps:
                 yield from self._respond()
             before, filled = self.cluster_size, self.fills
             yield from self._hear()
-            check_wanted(self._share, self.cluster_size, not before.shards)
+            if not _is_wanted(self._share, self.cluster_size):
+                # A later record may request this number of shards again.
+                check_wanted(self._share, (yield from PresentSize()), not before.shards)
             if filled and not self.fills:
                 yield from Note("this shard responds to rounds from now on", {"shards": self._share.shards})
 
