@@ -1,6 +1,7 @@
 """Reads and writes JSONL in bounded memory: each line is a record, and blank lines are skipped."""
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 import orjson
@@ -23,6 +24,8 @@ from spotsieve.stream.files.file_format import (
 from spotsieve.stream.sign.text.prose import parse_json
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SPACE = re.compile(rb"[ \t\n\r\x0b\x0c]+")
+"""What bytes.strip removes. A file may have millions of empty lines."""
 
 
 class JsonLines(FileFormat):
@@ -99,8 +102,14 @@ def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTE
         if chunk is None:
             break
         begin = 0
-        # bytes.split looks at one byte after the other; find takes a tenth of the time.
-        while (end := chunk.find(b"\n", begin)) >= 0:
+        while True:
+            if not line and not dropped:
+                first = _after_blank_lines(chunk, begin)
+                start, begin = start + first - begin, first
+            # bytes.split looks at one byte after the other; find takes a tenth of the time.
+            end = chunk.find(b"\n", begin)
+            if end < 0:
+                break
             part = chunk[begin:end]
             begin = end + 1
             raw, length = part, len(part)
@@ -119,6 +128,12 @@ def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTE
         yield from _last(number, bytes(line), start, dropped, fault, max_record_bytes)
     if fault is not None:
         raise fault
+
+
+def _after_blank_lines(chunk: bytes, begin: int) -> int:
+    """The beginning of the first line from `begin` on that is not blank, or not complete. begin: of a line"""
+    space = _SPACE.match(chunk, begin)
+    return max(begin, chunk.rfind(b"\n", begin, space.end()) + 1) if space else begin
 
 
 def _append(line: bytearray, part: bytes, dropped: int, most: int) -> int:
