@@ -62,6 +62,7 @@ def records(seed: int) -> list[Record]:
     return [Record(pages[first : first + 20]) for first in range(0, len(pages), 20)]
 
 
+@pytest.mark.long  # It compiles the slowest kernel of the judge with other rules.
 def test_changed_rules_are_the_twin_s_with_the_same_change_and_the_product_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -47,8 +47,7 @@ from spotsieve.stream.sharding.steps import (
     VerdictsSpan,
 )
 
-REPORT_SECONDS = 1.0
-NEAR_OFFSETS = 16
+REPORT_SECONDS, NEAR_OFFSETS = 1.0, 16
 """A shard is ready if at most this many offsets are left in `verdicts`. A round takes four offsets or more."""
 
 _TAKE_SNAPSHOTS = (
@@ -177,10 +176,9 @@ class PresentSize(Action[ClusterSize]):
 def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
     """Raise RoleEnd for a shard that a resize has replaced, and StateError for a shard that was never requested.
 
-    cluster_size: shards is 0 before the first round
     is_new: the shard has indexed nothing and has read no resize
     """
-    if _is_wanted(share, cluster_size):
+    if cluster_size.needs(share.shards):
         return
     if not is_new:
         raise RoleEnd(
@@ -194,11 +192,6 @@ def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
         None,
         f"set cluster.shards = {cluster_size.shards}; or request {share.shards} first (spotsieve shards resize)",
     )
-
-
-def _is_wanted(share: Share, cluster_size: ClusterSize) -> bool:
-    """Whether the cluster has this number of shards, or is to have it."""
-    return not cluster_size.shards or share.shards in (cluster_size.shards, cluster_size.asked)
 
 
 class ShardSteps:
@@ -308,7 +301,7 @@ class ShardSteps:
                 yield from self._respond()
             before, filled = self.cluster_size, self.fills
             yield from self._hear()
-            if not _is_wanted(self._share, self.cluster_size):
+            if not self.cluster_size.needs(self._share.shards):
                 # A later record may request this number of shards again.
                 check_wanted(self._share, (yield from PresentSize()), not before.shards)
             if filled and not self.fills:

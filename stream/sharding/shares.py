@@ -194,6 +194,10 @@ class ClusterSize(NamedTuple):
         """Number of partitions of `matches` that are in use."""
         return max(self.shards, self.asked)
 
+    def needs(self, shards: int) -> bool:
+        """Whether this number of shards responds or is requested, or no number is published yet."""
+        return not self.shards or shards in (self.shards, self.asked)
+
     def over(self, end: int) -> "ClusterSize":
         """The same for a first partition of `matches` that ends at this offset.
 

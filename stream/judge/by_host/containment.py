@@ -35,8 +35,8 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     IS_OWN,
     IS_TEMPLATE,
     OrderedSample,
-    first_place,
     hash_at,
+    head_of,
     new_ordered_sample,
     order_sample,
     place_at,
@@ -169,7 +169,7 @@ def _find_blocks(pages, page, others, other, compared):  # PageTexts, int64, Ent
     first, found = pages.block_bounds[page], np.int64(0)
     for at in range(others.block_first[other], others.block_end[other]):
         block = others.blocks[at]
-        place = np.int64(-1) if identity_of(block) == 0 else first_place(compared.ordered, block)
+        place = np.int64(-1) if identity_of(block) == 0 else np.int64(compared.ordered.heads[head_of(block)])
         while place >= 0:
             same = pages.blocks[first + place] >> np.uint64(NUMBERS_SHIFT) == block >> np.uint64(NUMBERS_SHIFT)
             if same and not compared.whole[place]:

@@ -195,8 +195,7 @@ class OrderedSample(NamedTuple):
 
     It serves the pages of one PageTexts.
 
-    An entry's hashes have 16 bits relative to its limit. They are looked up in a table of bits: a page meets many
-    entries with the same limit, and has few hashes of most of them.
+    An entry's hashes have 16 bits relative to its limit. They are looked up in a table of bits: few are found.
 
     hashes: uint64[MAIN_SAMPLES + REST_SAMPLES], hash << 32 | place in the page's sample
     size: int64[1], the number of hashes
@@ -404,20 +403,14 @@ def order_sample(pages, page, ordered):  # PageTexts, int64  ->  ordered: Ordere
     ordered.heads[:] = -1
     # The last block first, so that each chain is ascending.
     for place in range(pages.block_bounds[page + 1] - first - 1, -1, -1):
-        head = _head_of(pages.blocks[first + place])
+        head = head_of(pages.blocks[first + place])
         ordered.following[place], ordered.heads[head] = ordered.heads[head], place
 
 
 @inlined
-def _head_of(block):  # uint64 -> int64
+def head_of(block):  # uint64 -> int64
     """The place in OrderedSample.heads of blocks with this identity. Identities are hashes already."""
     return np.int64(identity_of(block)) & (_HEADS - 1)
-
-
-@inlined
-def first_place(ordered, block):  # OrderedSample, uint64 -> int64
-    """The place of the first block of the page that may have the text of this block, or -1."""
-    return np.int64(ordered.heads[_head_of(block)])
 
 
 @inlined
