@@ -47,7 +47,8 @@ from spotsieve.stream.sharding.steps import (
     VerdictsSpan,
 )
 
-REPORT_SECONDS, NEAR_OFFSETS = 1.0, 16
+REPORT_SECONDS = 1.0
+NEAR_OFFSETS = 16
 """A shard is ready if at most this many offsets are left in `verdicts`. A round takes four offsets or more."""
 
 _TAKE_SNAPSHOTS = (
@@ -302,14 +303,13 @@ class ShardSteps:
             before, filled = self.cluster_size, self.fills
             yield from self._hear()
             if not self.cluster_size.needs(self._share.shards):
-                # A later record may request this number of shards again.
-                check_wanted(self._share, (yield from PresentSize()), not before.shards)
+                yield from self._check_still_wanted(not before.shards)
             if filled and not self.fills:
                 yield from Note("this shard responds to rounds from now on", {"shards": self._share.shards})
 
-    def _check_still_wanted(self) -> Steps[None]:
-        """End at once if the resize was cancelled, although the shard has not read that record yet."""
-        check_wanted(self._share, (yield from PresentSize()), is_new=False)
+    def _check_still_wanted(self, is_new: bool = False) -> Steps[None]:
+        """End if the last record of `verdicts` does not need this shard, whatever the shard has read so far."""
+        check_wanted(self._share, (yield from PresentSize()), is_new)
 
     def _listen(self) -> Steps[None]:
         """Begin to read the responses of all shards, from the first open round on that this shard responds to.

@@ -132,8 +132,8 @@ def _check_kernel(
     more,
 ):
     # bucket, page: int64[s], of slots, sorted by bucket and page  decides: bool[s]
-    # room: int64[s], the page enters the bucket if fewer pages of the round did before it; 0 for a page that is only
-    # looked up  most_room: int64[s], the largest room in the bucket  shard: int64[n]
+    # room: int64[s], the page enters the bucket if fewer pages of the round did before it; not above 0 for a page that
+    # is only looked up  most_room: int64[s], the largest room in the bucket  shard: int64[n]
     # speculation, is_indexed, crowded: bool[n]  texts: PageTexts  within: EntryTexts, of the same pages
     # blocks: uint64[b] (_sorted_blocks)  compared: Comparison, overwritten  one_host: bool (HostThresholds)
     # search_end: int64[n], where the search of each page ends: at the row of its original, at n without an original,

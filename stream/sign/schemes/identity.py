@@ -105,8 +105,9 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     BLAKE2b itself, which is a tenth as fast as XXH3. The digest of a partial page is over its payload as sent, too, and
     not over this alone: the same bytes under another Content-Encoding are another text.
     """
-    fixed = [columns[name].reshape(len(pages), -1) for name in _SEALED] if pages else []
-    rows = np.concatenate([column.view(np.uint8) for column in fixed], axis=1) if fixed else _NO_ROWS
+    if not pages:
+        return np.empty((0, 2), np.uint64)
+    rows = np.concatenate([columns[name].reshape(len(pages), -1).view(np.uint8) for name in _SEALED], axis=1)
     raw, size = rows.tobytes(), rows.shape[1]
     ragged = [
         (columns[name].tobytes(), (columns[name].itemsize * columns[f"{name}_bounds"]).tolist())
@@ -130,7 +131,6 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
 
 _SEALED = ("digest", "fingerprint", "feature_count", "text_digest", "language", "sketch")
 """The fixed-size columns that a digest covers, in their order. Machines with kernels are little endian."""
-_NO_ROWS = np.empty((0, 0), np.uint8)
 
 
 def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
