@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spotsieve.stream.base.page import Markup
 from spotsieve.stream.sign.text.html import elements
-from tests.reference.text import Scanner, Words
+from tests.reference.text import Scanner, Words, text_of_plain
 
 LEADS = {name: lead for lead, names in elements.LEADS.items() for name in names}
 
@@ -29,7 +29,7 @@ def noted_blocks_of(page: bytes, markup: int) -> list[Noted]:
     if markup:
         _NotingScanner(text, words, markup == Markup.XML).run()
     else:
-        for line in text.split("\n"):
+        for line in text_of_plain(text).split("\n"):
             if all(character <= " " for character in line):
                 words.end_block()
             words.lead = elements.LEAD_PLAIN

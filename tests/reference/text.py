@@ -1,11 +1,13 @@
 """The text kernel's plain-Python reference_kernel: HTML or plain text to blocks of tokens, one character at a time."""
 
 import html.entities
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from spotsieve.stream.base.page import Markup
+from spotsieve.stream.sign.text.batch import MOST_SIGNATURE_LINES
 from spotsieve.stream.sign.text.characters import (
     EXPANDED,
     IDEOGRAPH,
@@ -36,6 +38,9 @@ WINDOWS_1252 = {
     code: bytes([code]).decode("windows-1252") if code not in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else chr(code)
     for code in range(128, 160)
 }
+_EMPTY_LINE = re.compile(r"(?:\A|\n)(?:[\x00-\x20]?\n|[\x00-\x20]\Z)")
+_CONTROLS = "".join(map(chr, range(33)))
+_SIGNATURE = re.compile(r"--[\x00-\x20]{0,2}")
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _CLASSES: dict[str, tuple[int, str]] = {}
 
@@ -48,7 +53,7 @@ def blocks_of(page: bytes, markup: int) -> list[list[str]]:
         Scanner(text, words, markup == Markup.XML).run()
     else:
         # a blank line holds nothing above U+0020
-        for line in text.split("\n"):
+        for line in text_of_plain(text).split("\n"):
             if all(character <= " " for character in line):
                 words.end_block()
             else:
@@ -57,6 +62,27 @@ def blocks_of(page: bytes, markup: int) -> list[list[str]]:
                 words.end_word()
     words.end_block()
     return words.blocks
+
+
+def text_of_plain(page: str) -> str:
+    """Plain text; of a message without its header and its signature (RFC 5322, 2.1; RFC 3676, 4.3)."""
+    header, *rest = _EMPTY_LINE.split(re.sub(r"\Afrom [^\n]*(?:\n|\Z)", "", page, flags=re.IGNORECASE), maxsplit=1)
+    names = set[str]()
+    for line in header.split("\n"):
+        name, colon, _ = line.partition(":")
+        if line[:1] in (" ", "\t") and names:
+            continue
+        if not colon or not name or not all("!" <= character <= "~" for character in name):
+            return page
+        names.add(name.translate(_ASCII_LOWER))
+    if not rest or not {"from", "subject"} <= names:
+        return page
+    lines = rest[0].rstrip(_CONTROLS).split("\n")
+    for place in range(len(lines) - 1, max(-1, len(lines) - 2 - MOST_SIGNATURE_LINES), -1):
+        if _SIGNATURE.fullmatch(lines[place]):
+            above = "\n".join(lines[:place])
+            return above if above.strip(_CONTROLS) else "\n".join(lines)
+    return "\n".join(lines)
 
 
 def title_of(page: bytes, markup: int) -> list[str]:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from spotsieve.stream.base.page import Markup, Page
 from spotsieve.stream.sign.features.sieve import SelectedBlocks, blocks_of
+from spotsieve.stream.sign.text.batch import message_span
 from spotsieve.stream.sign.text.html.elements import (
     BLOCK,
     BREAK,
@@ -131,7 +132,7 @@ def read_text(body: bytes, markup: Markup | bool) -> ShownText:
             characters.append("\n")
             origins.append(origins[-1])
 
-    runs = _runs(source, markup == Markup.XML) if markup else _plain_runs(source)
+    runs = _runs(source, markup == Markup.XML) if markup else _plain_runs(source, *_message_span(body))
     for start, end, kind in runs:
         if kind == _Run.PARAGRAPH:
             end_line()
@@ -166,7 +167,7 @@ def paragraphs_in(body: bytes, markup: Markup | bool, selected: SelectedBlocks, 
     body: UTF-8; invalid bytes become U+FFFD
     Line ends of plain text, of <pre> and of <br> are kept. Other white space becomes one space.
     """
-    paragraphs, start = list[str](), 0
+    paragraphs, start = list[str](), 0 if markup else message_span(body)[0]
     for end, is_chosen, keeps_lines in zip(selected.ends, chosen, selected.preformatted, strict=True):
         if is_chosen:
             source = _without_title(body, start, end, selected.title) if markup == Markup.XML else body[start:end]
@@ -377,11 +378,16 @@ def _lines_of(text: str) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _plain_runs(source: str) -> Iterator[tuple[int, int, _Run]]:
-    """The pieces of plain text, as _runs: blank lines end paragraphs."""
-    start = 0
-    for found in _BLANK_LINE.finditer(source):
+def _message_span(body: bytes) -> tuple[int, int]:
+    """The offsets of message_span in characters."""
+    first, last = message_span(body)
+    return len(body[:first].decode("utf-8", "replace")), len(body[:last].decode("utf-8", "replace"))
+
+
+def _plain_runs(source: str, start: int, end: int) -> Iterator[tuple[int, int, _Run]]:
+    """The pieces of plain text between two places, as _runs: blank lines end paragraphs."""
+    for found in _BLANK_LINE.finditer(source, start, end):
         yield start, found.start(), _Run.RAW
         yield found.end(), found.end(), _Run.PARAGRAPH
         start = found.end()
-    yield start, len(source), _Run.RAW
+    yield start, min(end, len(source)), _Run.RAW

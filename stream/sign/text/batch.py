@@ -1,6 +1,7 @@
 """Prepares batches of pages for the kernels: checked arrays, padding after the last page, and the state of a scan.
 
 It also scans a page, of markup or plain text, to token hashes and blocks. In plain text a blank line ends a block.
+Header and signature of a message, such as an e-mail, are no text.
 """
 
 from collections.abc import Callable
@@ -10,38 +11,113 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.stream.base.arrays import sizes_of
-from spotsieve.stream.base.jit import part
+from spotsieve.stream.base.jit import kernel, part
 from spotsieve.stream.base.page import Markup
 from spotsieve.stream.sign.text import scan_layout
 from spotsieve.stream.sign.text.characters import text_tables
 from spotsieve.stream.sign.text.html.elements import LEAD_PLAIN, element_table
 from spotsieve.stream.sign.text.html.scan import scan_markup
-from spotsieve.stream.sign.text.html.skips import find_byte
-from spotsieve.stream.sign.text.machine import PADDING, byte_at, load_int, put_int
+from spotsieve.stream.sign.text.html.skips import after_byte, find_byte
+from spotsieve.stream.sign.text.machine import PADDING, byte_at, load_int, lowered16, put_int
 from spotsieve.stream.sign.text.words import close_word, end_block, spell
 
 _XML = np.uint8(Markup.XML)
+
+
+MOST_SIGNATURE_LINES = 12
+"""A message with more lines below "-- " goes on there: it is a digest of several messages."""
+_LINE_FEED, _TAB, _SPACE, _DASH, _COLON, _TILDE = (np.uint8(ord(one)) for one in "\n\t -:~")
+_FROM, _MBOX, _SUBJECT = (np.uint64(int.from_bytes(name, "little")) for name in (b"from", b"from ", b"subject"))
 
 
 @part
 def scan_plain(state, start, end):  # int64, int64, int64 -> None
     """Scan plain text. A blank line, of only blanks and control characters, separates blocks."""
     put_int(state + scan_layout.LEAD, np.int64(LEAD_PLAIN))
-    line = start
-    while line < end:
-        line_end = find_byte(line, end, np.uint8(10))
-        blank = True
-        for position in range(line, line_end):
-            if byte_at(position) > 32:
-                blank = False
-                break
-        if blank:
+    line, text_end = message_bounds(start, end)
+    while line < text_end:
+        line_end = find_byte(line, text_end, _LINE_FEED)
+        if _is_blank(line, line_end):
             end_block(state, line - start)
         else:
             spell(state, line, line_end, scan_layout.RAW)
             close_word(state)
         line = line_end + 1
-    end_block(state, end - start)
+    end_block(state, text_end - start)
+
+
+@part
+def message_bounds(start, end):  # int64, int64 -> (int64, int64)
+    """The addresses at which the text of plain text begins and ends.
+
+    A message begins with fields, From and Subject among them, and an empty line (RFC 5322, 2.1); the first line of mbox
+    may precede them. They are about its text, like the head of HTML. Its signature is no text either. The subject does
+    not serve as a title: pages with the same title are similar, but messages of one thread are not.
+    """
+    has_sender, has_subject = False, False
+    first, _ = lowered16(start, min(end - start, np.int64(len("From "))))
+    fields = line = after_byte(start, end, _LINE_FEED) if first == _MBOX else start
+    while line < end:
+        line_end = find_byte(line, end, _LINE_FEED)
+        if line_end - line <= 1 and _is_blank(line, line_end):
+            if not has_sender or not has_subject:
+                break
+            return line_end, _signature(line_end, end)
+        # A field goes on in lines that begin with a blank.
+        if line == fields or (byte_at(line) != _SPACE and byte_at(line) != _TAB):
+            colon = line
+            while colon < line_end and _SPACE < byte_at(colon) <= _TILDE and byte_at(colon) != _COLON:
+                colon += 1
+            if not line < colon < line_end or byte_at(colon) != _COLON:
+                break
+            name, _ = lowered16(line, min(colon - line, np.int64(16)))
+            has_sender |= name == _FROM
+            has_subject |= name == _SUBJECT
+        line = line_end + 1
+    return start, end
+
+
+@part
+def _signature(start, end):  # int64, int64 -> int64
+    """The address of the line "-- " above the signature of a message (RFC 3676, 4.3), or `end` without one.
+
+    Many programs drop the blank. A message that begins with this line has no signature.
+    """
+    while end > start and byte_at(end - 1) <= _SPACE:
+        end -= 1
+    line_end = end
+    for _ in range(MOST_SIGNATURE_LINES + 1):
+        line = line_end
+        while line > start and byte_at(line - 1) != _LINE_FEED:
+            line -= 1
+        if line <= start:
+            break
+        dashes = line_end - line >= 2 and byte_at(line) == _DASH and byte_at(line + 1) == _DASH
+        if dashes and line_end - line <= 4 and _is_blank(line + 2, line_end):
+            return end if _is_blank(start, line) else line
+        line_end = line - 1
+    return end
+
+
+@part
+def _is_blank(start, end):  # int64, int64 -> bool
+    """Whether there are only blanks and control characters."""
+    while start < end and byte_at(start) <= _SPACE:
+        start += 1
+    return start == end
+
+
+@kernel
+def _message_bounds(page, size):  # int64 address, int64 -> (int64, int64)
+    return message_bounds(page, page + size)
+
+
+def message_span(page: bytes) -> tuple[int, int]:
+    """The offsets at which the text of plain text begins and ends, as in `message_bounds`."""
+    padded = np.frombuffer(page + bytes(PADDING), dtype=np.uint8)
+    address = padded.ctypes.data
+    first, last = _message_bounds(address, len(page))
+    return first - address, last - address
 
 
 MAX_PAGE_BYTES = (1 << 31) - 1
