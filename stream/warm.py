@@ -21,6 +21,7 @@ from spotsieve.stream.research.evaluation.choices import with_model
 from spotsieve.stream.research.evaluation.planning import build_models
 from spotsieve.stream.research.evaluation.trial import PAGES_FILE
 from spotsieve.stream.sign.schemes.registry import scheme_of
+from spotsieve.stream.sign.text.batch import message_span
 
 
 def compile_named(name: str) -> None:
@@ -31,6 +32,7 @@ def compile_named(name: str) -> None:
     if name not in SCHEME_SETTINGS:
         raise unknown_scheme("SCHEME", name)
     given = SCHEME_SETTINGS[name]()
+    message_span(b"")  # It shows texts of pages, and no page needs it to be judged.
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         lines = [json.dumps({"url": "https://warm.example/", "body": body}) for body in (STORY, EDITED, STORY[:400])]

@@ -14,16 +14,14 @@ from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import kernel, part
 from spotsieve.stream.base.page import Markup
 from spotsieve.stream.sign.text import scan_layout
-from spotsieve.stream.sign.text.characters import text_tables
+from spotsieve.stream.sign.text.characters import is_alphanumeric, text_tables
 from spotsieve.stream.sign.text.html.elements import LEAD_PLAIN, element_table
 from spotsieve.stream.sign.text.html.scan import scan_markup
 from spotsieve.stream.sign.text.html.skips import after_byte, find_byte
 from spotsieve.stream.sign.text.machine import PADDING, byte_at, load_int, lowered16, put_int
-from spotsieve.stream.sign.text.words import close_word, end_block, spell
+from spotsieve.stream.sign.text.words import close_word, end_block, read_ascii, spell
 
 _XML = np.uint8(Markup.XML)
-
-
 MOST_SIGNATURE_LINES = 12
 """A message with more lines below "-- " goes on there: it is a digest of several messages."""
 _LINE_FEED, _TAB, _SPACE, _DASH, _COLON, _TILDE = (np.uint8(ord(one)) for one in "\n\t -:~")
@@ -40,10 +38,28 @@ def scan_plain(state, start, end):  # int64, int64, int64 -> None
         if _is_blank(line, line_end):
             end_block(state, line - start)
         else:
-            spell(state, line, line_end, scan_layout.RAW)
-            close_word(state)
+            _read_line(state, line, line_end)
         line = line_end + 1
     end_block(state, text_end - start)
+
+
+@part
+def _read_line(state, start, end):  # int64, int64, int64 -> None
+    """Append the tokens of a line of plain text."""
+    while start < end:
+        start = read_ascii(state, start, end)
+        # From a word with other characters to the next word of ASCII behind a separator.
+        first, separated = start, False
+        while start < end:
+            character = byte_at(start)
+            if character < 0x80 and is_alphanumeric(character):
+                if separated:
+                    break
+            else:
+                separated = character < 0x80
+            start += 1
+        spell(state, first, start, scan_layout.RAW)
+        close_word(state)
 
 
 @part

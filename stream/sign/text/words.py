@@ -4,8 +4,8 @@ A word is spelled as NFKC_Casefold spells it (stream/sign/text/generate_tables.p
 and compatibly equivalent texts have the same tokens. Each character is folded by a table. A word that is perhaps not
 composed, or not in order, is normalised when it ends (stream/sign/text/normalisation.py).
 
-It is the slow path. The scanner (html/scan.py) takes plain ASCII words in strides, and calls these functions for all
-other text. They also record tokens and blocks in the state (stream/sign/text/scan_layout.py).
+It is the slow path. The scanner of markup (html/scan.py) and `read_ascii` take plain ASCII words in strides, and leave
+all other text to these functions. They also record tokens and blocks in the state (stream/sign/text/scan_layout.py).
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ from spotsieve.stream.sign.text.characters import (
     is_alphanumeric,
     reference,
 )
-from spotsieve.stream.sign.text.hashing import LONE, digit_flag, hash_bytes, lone_flag
+from spotsieve.stream.sign.text.hashing import LONE, WITH_DIGIT, digit_flag, hash_bytes, hash_lowered, lone_flag
 from spotsieve.stream.sign.text.machine import (
     byte_at,
     load_int,
@@ -43,8 +43,13 @@ from spotsieve.stream.sign.text.machine import (
     put_int,
     put_int32,
     put_word,
+    text_masks,
+    trailing_zeros,
 )
 from spotsieve.stream.sign.text.normalisation import normalise_word
+
+_U0, _U1 = np.uint64(0), np.uint64(1)
+_DIGIT_SHIFT = np.uint64(WITH_DIGIT.bit_length() - 1)
 
 
 @part
@@ -118,6 +123,46 @@ def end_block(state, place):  # int64, int64 -> None
         put_int32(record + scan_layout.BLOCK_END, place)
         put_int(state + scan_layout.BLOCK_COUNT, blocks + 1)
         put_int(state + scan_layout.BLOCK_START, count)
+
+
+@part
+def read_ascii(state, start, end):  # int64, int64, int64 -> int64
+    """Append the tokens before the first character that needs the slow path, of text without markup.
+
+    Returns the address of the first unread word. Most titles and lines are plain ASCII, and spelling a title takes as
+    long as a fortieth of its page.
+    """
+    tokens, count, position = load_int(state + scan_layout.TOKENS), load_int(state + scan_layout.TOKEN_COUNT), start
+    tracing = load_int(state + scan_layout.TRACE) != 0
+    while position < end:
+        words, stops, digits = text_masks(position)
+        room = end - position
+        if room < 64:
+            # The end is a stop too, but it separates words.
+            inside = (_U1 << np.uint64(room)) - _U1
+            words &= inside
+            stops &= inside
+        before = (stops - _U1) & ~stops
+        starts, ends = words & ~(words << _U1), ~words & (words << _U1) & before
+        # The sum carries into the bit after a word if the word has digits, and otherwise does not.
+        numbered = words + (words & digits)
+        first, behind = np.int64(0), np.int64(0)
+        while ends != _U0:
+            first, behind = trailing_zeros(starts), trailing_zeros(ends)
+            starts &= starts - _U1
+            ends &= ends - _U1
+            token = hash_lowered(position + first, behind - first) | np.uint64(behind - first == 1)
+            put_word(tokens + (count << 3), token | (numbered >> np.uint64(behind) & _U1) << _DIGIT_SHIFT)
+            count += 1
+            if tracing:
+                trace_token(state, position + first, behind - first, np.uint8(0x20))
+        starts &= before
+        step = min(trailing_zeros(starts), trailing_zeros(stops), room)
+        position += step
+        if stops != _U0 or step == 0:
+            break
+    put_int(state + scan_layout.TOKEN_COUNT, count)
+    return position
 
 
 @part

@@ -14,7 +14,6 @@ import numpy as np
 
 from spotsieve.stream.base.jit import part
 from spotsieve.stream.sign.text import scan_layout
-from spotsieve.stream.sign.text.hashing import hash_lowered
 from spotsieve.stream.sign.text.machine import (
     byte_at,
     dashes_mask,
@@ -23,13 +22,11 @@ from spotsieve.stream.sign.text.machine import (
     load_word,
     lowered16,
     put_int,
-    put_word,
     raw_end_mask,
     tag_masks,
-    text_masks,
     trailing_zeros,
 )
-from spotsieve.stream.sign.text.words import close_word, spell
+from spotsieve.stream.sign.text.words import close_word, read_ascii, spell
 
 _U1 = np.uint64(1)
 BLANKS = np.uint64(1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 32)
@@ -370,7 +367,6 @@ TITLE_WORD_BITS = 16
 """A word of a title is this number of the highest bits of its token's hash."""
 
 _SHIFT = np.uint64(64 - TITLE_WORD_BITS)
-_U0, _BYTE = np.uint64(0), np.uint64(1)
 
 
 @part
@@ -383,7 +379,7 @@ def title_words(state, titles, first):  # int64 address, uint16[>= first + MOST_
     if start >= end:
         return np.int64(0)
     count, traced = load_int(state + scan_layout.TOKEN_COUNT), load_int(state + scan_layout.TRACE_LENGTH)
-    spell(state, stride(state, start, end), end, scan_layout.ESCAPABLE)
+    spell(state, read_ascii(state, start, end), end, scan_layout.ESCAPABLE)
     close_word(state)
     tokens, behind = load_int(state + scan_layout.TOKENS), load_int(state + scan_layout.TOKEN_COUNT)
     put_int(state + scan_layout.TOKEN_COUNT, count)
@@ -403,37 +399,3 @@ def title_words(state, titles, first):  # int64 address, uint16[>= first + MOST_
         if last - first == MOST_TITLE_WORDS:
             break
     return last - first
-
-
-@part
-def stride(state, start, end):  # int64, int64, int64 -> int64
-    """Append the tokens before the first character that needs the slow path. Returns the address of the first unread
-    word.
-
-    Most titles are plain ASCII, and spelling one takes as long as a fortieth of its page.
-    """
-    tokens, count, position = load_int(state + scan_layout.TOKENS), load_int(state + scan_layout.TOKEN_COUNT), start
-    while position < end:
-        words, stops, _ = text_masks(position)
-        room = end - position
-        if room < 64:
-            # The end is a stop too, but it separates words.
-            inside = (_BYTE << np.uint64(room)) - _BYTE
-            words &= inside
-            stops &= inside
-        before = (stops - _BYTE) & ~stops
-        starts, ends = words & ~(words << _BYTE), ~words & (words << _BYTE) & before
-        first, behind = np.int64(0), np.int64(0)
-        while ends != _U0:
-            first, behind = trailing_zeros(starts), trailing_zeros(ends)
-            starts &= starts - _BYTE
-            ends &= ends - _BYTE
-            put_word(tokens + (count << 3), hash_lowered(position + first, behind - first))
-            count += 1
-        starts &= before
-        step = min(trailing_zeros(starts), trailing_zeros(stops), room)
-        position += step
-        if stops != _U0 or step == 0:
-            break
-    put_int(state + scan_layout.TOKEN_COUNT, count)
-    return position
