@@ -151,6 +151,12 @@ def _peers(quick: bool) -> dict[str, Any]:
     return {**measure_peers(1, 200, _say)} if quick else {**measure_peers(progress=_say)}
 
 
+def _letters(quick: bool) -> dict[str, Any]:
+    from bench.speed.letters import measure_letters
+
+    return {**measure_letters(1, 100, _say)} if quick else {**measure_letters(progress=_say)}
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -166,11 +172,12 @@ MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "backfill": _backfill,
     "serve": _serve,
     "peers": _peers,
+    "letters": _letters,
     "index": _index,
     "candidates": _candidates,
 }
 
-OF_BENCH_PAGES = "signing", "pipeline", "latency", "library", "backfill", "serve", "candidates"
+OF_BENCH_PAGES = "signing", "pipeline", "latency", "library", "backfill", "serve", "letters", "candidates"
 """Measurements over bench_messages, or over signatures of the same pages."""
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ other. Short words stay as they are: scorecards and languages know them.
 
 import lzma
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from random import Random
 
@@ -22,12 +22,10 @@ LEAST_BYTES, MOST_BYTES = 8_000, 40_000
 """The sizes of the bodies that are taken: 20.8 KB on average."""
 LONG_WORD = 5
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_LONG_WORD = re.compile(
-    r"<(?:script|style)\b.*?</(?:script|style)\s*>|<!--.*?-->|<[^>]*>|&#?\w+;"
-    rf"|((?<![^\W\d_])[^\W\d_]{{{LONG_WORD},}})",
-    re.DOTALL | re.IGNORECASE,
+_WORD = re.compile(
+    r"<(?:script|style)\b.*?</(?:script|style)\s*>|<!--.*?-->|<[^>]*>|&#?\w+;|([^\W\d_]+)", re.DOTALL | re.IGNORECASE
 )
-"""A long word in the text of a page, or a piece of markup without one."""
+"""A word in the text of a page, or a piece of markup."""
 
 
 def has_real_pages() -> bool:
@@ -63,7 +61,12 @@ def exchange(name: str) -> Mapping[int, str | int]:
 
 def in_letters(markup: str, table: Mapping[int, str | int]) -> str:
     """A page whose words of at least LONG_WORD letters have their letters replaced by a table for str.translate."""
-    return _LONG_WORD.sub(lambda part: part[1].translate(table) if part[1] else part[0], markup)
+    return words_replaced(markup, lambda word: word.translate(table) if len(word) >= LONG_WORD else word)
+
+
+def words_replaced(markup: str, replace: Callable[[str], str]) -> str:
+    """A page with each word of its text replaced. Its markup stays as it is."""
+    return _WORD.sub(lambda part: replace(part[1]) if part[1] else part[0], markup)
 
 
 def _in_random_order(seed: int) -> list[dict[str, str]]:

@@ -25,6 +25,7 @@ MEMORY_GROWTH = 0.1
 LIBRARY_RATIO = 1.1
 BACKFILL_RATIO = 1.6
 PEER_RATIO = 3.6
+CYRILLIC_RATIO = 1.25
 LOOKUPS_PER_S = 2_000
 LOOKUP_P99_MS = 20
 SIGNING_US = 2_000
@@ -70,6 +71,7 @@ def table(figures: dict[str, Any]) -> str:
         *_backfill_rows(figures.get("backfill", {})),
         *_serve_rows(figures.get("serve", {})),
         *_peer_rows(figures.get("peers", {})),
+        *_letter_rows(figures.get("letters", {})),
     ]
     about = figures.get("machine", {})
     first = f"{about.get('cpu')}, {about.get('cores')} cores, Python {about.get('python')}, Kafka {about.get('kafka')}"
@@ -251,6 +253,21 @@ def _peer_rows(peers: dict[str, Any]) -> Iterator[Row]:
     )
     bound = f"{peers['bound_ratio']:.1f} x"
     yield "CPU of the filter by that of a mere exact hash in Polars", bound, "", ""
+
+
+def _letter_rows(letters: dict[str, Any]) -> Iterator[Row]:
+    if not letters:
+        return
+    yield (
+        f"`spotsieve filter`, CPU a page in Latin letters ({letters['source']})",
+        f"{letters['us.Latin']:.0f} us",
+        "",
+        "",
+    )
+    for name, ratio in ((key.removeprefix("ratio."), letters[key]) for key in letters if key.startswith("ratio.")):
+        target = (f"<= {CYRILLIC_RATIO}", met(ratio <= CYRILLIC_RATIO)) if name == "Cyrillic" else ("", "")
+        what = "their text as plain text" if name == "plain text" else f"the same pages, {name}"
+        yield f"{what}: CPU a page, of that in Latin letters", f"{ratio:.2f}", *target
 
 
 def _kafka_version() -> str:
