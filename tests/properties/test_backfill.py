@@ -32,6 +32,7 @@ from spotsieve.stream.local.backfill.run_file import RunFile
 from spotsieve.stream.local.backfill.schedule import TRIES
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.fixtures.backfills import PAGES, after, backfilled, logged_pages, records_out, verdict_rows, write_inputs
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking
 from tests.reference.signatures import make_signatures, without_sketches
 
@@ -141,7 +142,7 @@ def test_a_stopped_run_goes_on_where_it_was(
 @pytest.mark.guarantee(
     "a backfill gives the verdicts and the state of `spotsieve filter`", fault="a reader is lost at any call"
 )
-@pytest.mark.parametrize("late", [0, 2, 30])
+@pytest.mark.parametrize("late", mostly_long([2, 0, 30], 1))
 def test_a_reader_that_is_lost_at_any_call_has_no_page_judged_twice(
     tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], late: int
 ) -> None:

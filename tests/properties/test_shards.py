@@ -24,6 +24,7 @@ from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import HostScope
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.generated import WORLDS, any_look, pages_of, signatures_of
 from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
 from tests.fixtures.pages.scheme_settings import settings_named
@@ -95,7 +96,7 @@ def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed:
     "shards and a resolver give the verdicts of one process",
     fault="pages of remembered hosts come again, die and are forgotten",
 )
-@pytest.mark.parametrize("seed", range(8000, 8016))
+@pytest.mark.parametrize("seed", mostly_long(range(8000, 8016), 5))
 def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     settings, _ = any_limits(dice)
@@ -158,7 +159,7 @@ def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="any guess about pages of other hosts"
 )
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", mostly_long(range(40), 12))
 def test_no_page_rests_unseen_on_a_wrong_guess(seed: int) -> None:
     dice = np.random.default_rng(seed)
     for _ in range(5):

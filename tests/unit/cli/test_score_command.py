@@ -15,6 +15,7 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.research.scoring.fresh_text import words_of
 from spotsieve.stream.sign.schemes.registry import SCHEMES, TERMS
 from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.labelled_sets import LABELS, PAIRS, labelled, refusal, write_labels
 
 __all__ = ["labelled"]
@@ -426,7 +427,7 @@ def test_bounds_must_be_in_order(labelled: Path, capsys: pytest.CaptureFixture[s
     assert refusal(capsys, labelled, "--positive", "0.1")[0] == 2
 
 
-@pytest.mark.parametrize("name", ["news", "docs", "newsgroups"])
+@pytest.mark.parametrize("name", mostly_long(["docs", "news", "newsgroups"], 1))
 @pytest.mark.parametrize("flag", ["--json", "--positive=0.6"])
 def test_score_py_and_adds_py_print_the_same_to_the_last_digit(
     shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, flag: str

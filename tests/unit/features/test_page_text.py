@@ -9,6 +9,7 @@ import pytest
 
 from spotsieve.stream.base.page_text import KEPT, MAIN_SAMPLES, MOST_BLOCKS, REST_SAMPLES, WIDE
 from spotsieve.stream.sign.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
+from tests.fixtures.long_cases import mostly_long
 from tests.reference.page_text import chain_hash
 from tests.reference.sieve import columns_of
 from tests.reference.spots import token_hash
@@ -81,7 +82,7 @@ PAGES = {
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("markup", [True, False])
+@pytest.mark.parametrize("markup", mostly_long([True, False], 1))
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_odd_pages_give_the_twins_blocks_and_samples(page: str, markup: bool) -> None:
     settings = {"shingle_words": len(page) % 5 + 1, "salt": len(page) * 0x9E3779B97F4A7C15 % 2**64}

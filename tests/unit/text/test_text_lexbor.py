@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.fixtures.long_cases import mostly_long
 from tests.reference.lexbor import DATA, KNOWN_DIFFERENCES, compare, equal_share, kernel_tokens, lexbor_tokens
 
 SAME = [
@@ -92,7 +93,7 @@ def test_the_share_of_equal_tokens_falls_with_every_differing_token() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["news", "docs"])
+@pytest.mark.parametrize("name", mostly_long(["docs", "news"], 1))
 def test_tokens_of_every_real_page_are_those_of_lexbor(name: str) -> None:
     if not (DATA / name / "pages.jsonl.xz").exists():
         pytest.skip(f"../shared/data/{name} is not beside the repository: the labelled pages are not part of it")
