@@ -95,9 +95,10 @@ all pairs. In the paper, on 1,171,960 pages of TREC WT10g at tau = .9: 17 s, 197
 same pairs, and the stream's own index finds the earliest of them (tests/unit/schemes/test_spotsigs.py). IDF .2 to 1:
 """
 TABLE_2_SAYS = """\
-Of all pairs one in 463 (news, .44) to 167,000 (newsgroups, .9) is compared. As theirs, pruning saves most of what the
-lists of spots have left. Partitions spare nearly none beside it, as it bounds lengths too: they make lists shorter,
-which saves time at tau = .7 and above; on some thousand pages that cannot be a factor of 11, as on a million.
+Of all pairs one in some hundred (news, .44) to some hundred thousand (newsgroups, .9) is compared. As theirs, pruning
+saves most of what the lists of spots have left. Partitions spare nearly none beside it, as it bounds lengths too: they
+make lists shorter, which saves time at tau = .7 and above; on some thousand pages that cannot be a factor of 11, as on
+a million.
 
 Partitions of lengths up to 1,000: by the recurrence as it is printed there are more of them than the paper counts.
 """
