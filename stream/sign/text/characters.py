@@ -228,9 +228,14 @@ def table_value(keys, values, slot_bits, mixed, key):  # int64, int64, int64, ui
 @part
 def character_entry(state, code_point):  # int64, int64 -> int64
     """The entry of a code point in the character table."""
-    page = np.int64(load_short(load_int(state + scan_layout.PAGES) + ((code_point >> 7) << 1)))
-    leaf = load_int(state + scan_layout.LEAVES) + (((page << 7) | (code_point & 127)) << 2)
-    return np.int64(load_word(leaf) & np.uint64(0xFFFFFFFF))
+    return entry_in(load_int(state + scan_layout.PAGES), load_int(state + scan_layout.LEAVES), code_point)
+
+
+@part
+def entry_in(pages, leaves, code_point):  # int64, int64, int64 -> int64
+    """The entry of a code point in the table at these addresses."""
+    page = np.int64(load_short(pages + ((code_point >> 7) << 1)))
+    return np.int64(load_word(leaves + (((page << 7) | (code_point & 127)) << 2)) & np.uint64(0xFFFFFFFF))
 
 
 # UTF-8

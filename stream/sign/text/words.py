@@ -31,6 +31,7 @@ from spotsieve.stream.sign.text.characters import (
     character_length,
     decode,
     encode,
+    entry_in,
     is_alphanumeric,
     reference,
 )
@@ -48,6 +49,8 @@ from spotsieve.stream.sign.text.machine import (
 )
 from spotsieve.stream.sign.text.normalisation import normalise_word
 
+_FIRST_IDEOGRAPHS, _LAST_IDEOGRAPHS = 0xE3, 0xE9
+"""The first bytes of characters that are mostly ideographs and kana: they are no letters of a word."""
 _U0, _U1 = np.uint64(0), np.uint64(1)
 _DIGIT_SHIFT = np.uint64(WITH_DIGIT.bit_length() - 1)
 
@@ -175,6 +178,11 @@ def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
     spelled = load_int(state + scan_layout.SPELLED)
     while address < end:
         character = byte_at(address)
+        if character < _FIRST_IDEOGRAPHS or character > _LAST_IDEOGRAPHS:
+            behind = _spell_letters(state, address, end)
+            if behind != address:
+                address = behind
+                continue
         first, second, length = np.int64(32), np.int64(0), np.int64(1)
         if character >= 0x80:
             first, length = decode(address, end)
@@ -201,6 +209,35 @@ def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
         address += length
         if kind == scan_layout.MARKUP and load_int(state + scan_layout.WORD_LENGTH) == 0 and byte_at(address) < 0x80:
             return address
+    return address
+
+
+@part
+def _spell_letters(state, address, end):  # int64, int64, int64 -> int64
+    """Add the letters and digits from `address` on to the open word. Returns the address of the first other character.
+
+    The length of the word stays in a register, and most letters beyond ASCII are two bytes that become two bytes.
+    """
+    length = load_int(state + scan_layout.WORD_LENGTH)
+    if length & scan_layout.OPEN_IDEOGRAPH != 0:
+        return address
+    pages, leaves = load_int(state + scan_layout.PAGES), load_int(state + scan_layout.LEAVES)
+    begin = target = load_int(state + scan_layout.SPELLED) + (length & scan_layout.LENGTH_MASK)
+    while address < end:
+        character = byte_at(address)
+        if character < 0x80:
+            if not is_alphanumeric(character):
+                break
+            put_byte(target, np.int64(character) | 0x20)
+            address, target = address + 1, target + 1
+            continue
+        code_point, size = decode(address, end)
+        entry = entry_in(pages, leaves, code_point)
+        if entry & CLASS_MASK != WORD:
+            break
+        target += encode(target, entry >> 3)
+        address += size
+    put_int(state + scan_layout.WORD_LENGTH, length + target - begin)
     return address
 
 
