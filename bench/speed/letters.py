@@ -29,7 +29,7 @@ _PAIRS = re.compile(r"..?", re.DOTALL)
 
 
 def measure_letters(
-    rounds: int = 5, pages: int = 3_000, progress: Callable[[str], None] = print
+    rounds: int = 5, pages: int = 8_000, progress: Callable[[str], None] = print
 ) -> dict[str, float | int]:
     """CPU of `filter` a page in us, without the start of the command, by alphabet: medians of rounds in turn.
 
