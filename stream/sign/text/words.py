@@ -175,7 +175,6 @@ def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
     It stops at `end`, and in MARKUP before '<'; both leave the word open. In MARKUP it also stops after the end of a
     word, where the fast path of the scanner can continue.
     """
-    spelled = load_int(state + scan_layout.SPELLED)
     while address < end:
         character = byte_at(address)
         if character < _FIRST_IDEOGRAPHS or character > _LAST_IDEOGRAPHS:
@@ -187,13 +186,7 @@ def spell(state, address, end, kind):  # int64, int64, int64, int64 -> int64
         if character >= 0x80:
             first, length = decode(address, end)
         elif is_alphanumeric(character):
-            length = load_int(state + scan_layout.WORD_LENGTH)
-            if length & scan_layout.OPEN_IDEOGRAPH != 0:
-                close_word(state)
-                length = np.int64(0)
-            put_byte(spelled + (length & scan_layout.LENGTH_MASK), np.int64(character) | 0x20)
-            put_int(state + scan_layout.WORD_LENGTH, length + 1)
-            address += 1
+            close_word(state)  # The open word is an ideograph, and no letter belongs to it.
             continue
         elif character == 60 and kind == scan_layout.MARKUP:
             return address
