@@ -5,27 +5,39 @@ The scanner reads words of ASCII letters in strides, and other words letter by l
 
 import os
 import re
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from zlib import crc32
 
 import orjson
 
+from bench.peers.cost import measure
 from bench.speed.pages import bench_messages
 from bench.speed.real_pages import LETTERS, words_replaced
 from spotsieve.stream.sign.features.shown_text import PARAGRAPH_END, read_text
 
-ALPHABETS = "Latin", "with accents", "Cyrillic", "ideographs", "mixed", "plain text"
-_CYRILLIC = "абцдефгхийклмнопярстувжзыьэ"
-_TO_CYRILLIC = str.maketrans(LETTERS + LETTERS.upper(), _CYRILLIC[:26] + _CYRILLIC[:26].upper())
+_TO_CYRILLIC = str.maketrans(LETTERS + LETTERS.upper(), "абцдефгхийклмнопярстувжзыьАБЦДЕФГХИЙКЛМНОПЯРСТУВЖЗЫЬ")
 _TO_ACCENTED = str.maketrans("aeouAEOU", "àéöüÀÉÖÜ")
 _FIRST_IDEOGRAPH, _IDEOGRAPHS = 0x4E00, 5_000
 _PAIRS = re.compile(r"..?", re.DOTALL)
+
+
+def _in_ideographs(word: str) -> str:
+    """An ideograph for each two letters."""
+    return _PAIRS.sub(lambda pair: chr(_FIRST_IDEOGRAPH + crc32(pair[0].encode()) % _IDEOGRAPHS), word)
+
+
+_WRITTEN: Mapping[str, Callable[[str], str]] = {
+    "with accents": lambda word: word.translate(_TO_ACCENTED),
+    "Cyrillic": lambda word: word.translate(_TO_CYRILLIC),
+    "ideographs": _in_ideographs,
+    "mixed": lambda word: word if crc32(word.encode()) & 1 else word.translate(_TO_CYRILLIC),
+}
+"""A word in each of the other alphabets."""
+ALPHABETS = "Latin", *_WRITTEN, "plain text"
 
 
 def measure_letters(
@@ -68,26 +80,10 @@ def in_alphabet(message: dict[str, str], name: str) -> dict[str, str]:
     if name == "plain text":
         text = read_text(body.encode(), True).text.replace("\n", PARAGRAPH_END)
         return message | {"body": text, "content_type": "text/plain"}
-    if name == "with accents":
-        body = words_replaced(body, lambda word: word.translate(_TO_ACCENTED))
-    elif name == "Cyrillic":
-        body = words_replaced(body, lambda word: word.translate(_TO_CYRILLIC))
-    elif name == "ideographs":
-        body = words_replaced(body, _in_ideographs)
-    elif name == "mixed":
-        body = words_replaced(body, lambda word: word if crc32(word.encode()) & 1 else word.translate(_TO_CYRILLIC))
-    return message | {"body": body}
-
-
-def _in_ideographs(word: str) -> str:
-    """An ideograph for each two letters."""
-    return _PAIRS.sub(lambda pair: chr(_FIRST_IDEOGRAPH + crc32(pair[0].encode()) % _IDEOGRAPHS), word)
+    return message | {"body": words_replaced(body, _WRITTEN[name]) if name in _WRITTEN else body}
 
 
 def _cpu_seconds(file: Path) -> float:
     """CPU seconds of the whole command over a file, with its threads."""
     command = [sys.executable, "-m", "spotsieve.stream", "filter", str(file), "--out", os.devnull, "--force"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return measure(command).cpu_s
