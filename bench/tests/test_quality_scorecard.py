@@ -24,7 +24,7 @@ from spotsieve.stream.sign.features.sieve import blocks_of
 from spotsieve.stream.sign.text.html.elements import SECTIONS
 from tests.fixtures.filter_crawl import article, page_in_a_site
 from tests.reference.blocks import noted_blocks_of
-from tests.reference.scorecard import first_classes, second_classes
+from tests.reference.scorecard import chances_of, first_classes, second_classes, sizes_of
 
 NAMES = [elements[0] for elements in SECTIONS]
 
@@ -48,8 +48,10 @@ def test_classes_of_whole_pages_are_those_of_each_block_alone(real_pages: list[b
         firsts = first_sums(page, scorecard.frozen_points())
         found = list(zip(first_places(page).tolist(), second_places(page, firsts).tolist(), strict=True))
         assert len(found) == len(noted)
+        sizes = sizes_of(noted)
+        chances = chances_of(sizes, firsts.tolist())
         for block, (first, second) in enumerate(found):
-            expected = {first_start[group] + chosen for group, chosen in first_classes(noted, block).items()}
+            expected = {first_start[group] + chosen for group, chosen in first_classes(noted, sizes, block).items()}
             around = [section in noted[block].sections for section, name in enumerate(NAMES)]
             expected |= {
                 first_start["sections around"] + 2 * section + inside
@@ -57,7 +59,7 @@ def test_classes_of_whole_pages_are_those_of_each_block_alone(real_pages: list[b
                 if NAMES[section] not in UNUSED_SECTIONS
             }
             assert set(first) == expected
-            classes = second_classes(noted, firsts.tolist(), block)
+            classes = second_classes(sizes, firsts.tolist(), chances, block)
             assert set(second) == {second_start[group] + chosen for group, chosen in classes.items()}
 
 
