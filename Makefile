@@ -20,7 +20,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public text release
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large growth scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public text release
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -96,6 +96,9 @@ scale: setup ## measure the roles of a cluster and simulate it: docs/measured/si
 
 large: $(INSTALLED) ## a state of 30 million pages that exceeds its memory; write docs/measured/large-state.md (15 GB of disk)
 	@$(PY) -m bench.large_state $(ARGS)
+
+growth: $(INSTALLED) ## judge over states of 0.1 to 100 million pages, 60 where 90 GB are not free; fit a cost model; write docs/measured/growth.md; continues after a kill
+	@$(PY) -m bench.large_state.growth $(ARGS)
 
 classic: $(INSTALLED) ## crash matrix and broker faults on Kafka 3.9 with the classic coordinator; write docs/measured/kafka39.md
 	@$(PY) -m bench.kafka39 $(ARGS)

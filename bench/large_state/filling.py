@@ -5,6 +5,8 @@ copied later (the `old` pages of a load) are indexed completely, at entry number
 """
 
 import os
+import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -94,21 +96,40 @@ class Job:
 
 
 def fill(directory: Path, pages: int, load: CandidateLoad, old: int, tuning: Tuning) -> None:
-    """Fill a new state with so many pages; the first `old` ones of the load have the numbers of old_numbers()."""
+    """Fill a new state with so many pages; the first `old` ones of the load have the numbers of old_numbers().
+
+    A fill that was killed continues with the table files that it has written.
+    """
+    tables = directory.with_name(f"{directory.name}.tables")
+    tables.mkdir(parents=True, exist_ok=True)
+    written = defaultdict[str, list[str]](list)
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as workers:
+        jobs, running = _jobs(tables, pages, load, old, tuning), set[Future[tuple[str, str]]]()
+        while running or (running := {workers.submit(write_file, job) for job in islice(jobs, 4)}):
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {workers.submit(write_file, job) for job in islice(jobs, len(done))}
+            for kind, path in (future.result() for future in done):
+                written[kind].append(path)
+    shutil.rmtree(directory, ignore_errors=True)
     with disk_state(directory, "{}", "bench", IndexSettings()) as state:
         families = families_of(state)
         families["sources"][bytes(8)] = encode_source("pages")
-        choice = IngestExternalFileOptions()
-        choice.set_move_files(True)
-        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as workers:
-            jobs, running = _jobs(directory, pages, load, old, tuning), set[Future[tuple[str, str]]]()
-            while running or (running := {workers.submit(write_file, job) for job in islice(jobs, 4)}):
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                running |= {workers.submit(write_file, job) for job in islice(jobs, len(done))}
-                for kind, path in (future.result() for future in done):
-                    families[kind].ingest_external_file([path], choice)
+        for kind, paths in written.items():
+            # RocksDB links the files, so the table files outlive a kill while they are ingested.
+            choice = IngestExternalFileOptions()
+            choice.set_move_files(True)
+            families[kind].ingest_external_file([_linked(path) for path in paths], choice)
         state._progress = state.progress._replace(entry_count=pages)
         state.file(None, 1, 0)
+    shutil.rmtree(tables)
+
+
+def _linked(path: str) -> str:
+    """Another name for a table file, which RocksDB removes as soon as the file is its own."""
+    link = f"{path}.link"
+    Path(link).unlink(missing_ok=True)
+    os.link(path, link)
+    return link
 
 
 def old_numbers(pages: int, old: int) -> NDArray[np.uint64]:
@@ -145,13 +166,18 @@ def _range(tag: int, bits: int, part: int, parts: int) -> tuple[int, int]:
 
 
 def write_file(job: Job) -> tuple[str, str]:
-    """Write one table file -> (its column family, its path). Runs in a separate process."""
+    """Write one table file, unless it exists -> (its column family, its path). Runs in a separate process."""
+    if Path(job.path).exists():
+        return job.kind, job.path
+    unfinished = f"{job.path}.unfinished"
+    Path(unfinished).unlink(missing_ok=True)
     names, values = {"buckets": _buckets, "entries": _entries, "hosts": _hosts}[job.kind](job)
     writer = SstFileWriter(column_families(IndexSettings(), job.tuning)[job.kind])
-    writer.open(job.path)
+    writer.open(unfinished)
     for name, value in zip(names, values, strict=True):
         writer[name] = value
     writer.finish()
+    Path(unfinished).rename(job.path)
     return job.kind, job.path
 
 

@@ -1,7 +1,9 @@
-"""Judges records over a filled state and measures time, CPU, reads of the judging thread, and the longest write."""
+"""Judges records over a filled state: time, CPU and reads of the judging thread by phase, and the longest write."""
 
+import resource
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -25,11 +27,31 @@ MIB = 2**20
 _NO_SETTINGS = bytes(16)
 
 
+PHASES = {
+    "buckets": "buckets",
+    "indexed": "entries",
+    "page_ids": "entries",
+    "memories": "memories of hosts",
+    "file": "filing",
+}
+"""The methods of a state that the judge calls, with the phase that each belongs to. The rest is the judge itself."""
+JUDGE, BACKGROUND = "judge", "threads of RocksDB"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCosts:
+    """CPU in us per page, and read calls per page, of one phase."""
+
+    cpu_us: float
+    reads: float
+
+
 @dataclass(frozen=True, slots=True)
 class JudgingCosts:
     """The costs of judging. us: per page, all threads  ms: per record  reads: read calls of the judging thread
 
-    cold_ms: median of the first tenth of the records, whose caches are empty; the other figures exclude that tenth
+    system_us: the part of cpu_us in the kernel of the system, which is nearly all for reads and writes of the disk
+    cold_ms: median of the first records, whose caches are empty; the other figures exclude them
     write_ms: the longest index update of a record, during any work of RocksDB  disk, resident: bytes, at the end
     compacted: bytes per page that all threads read and wrote, without the reads of the judging thread
     verdicts: of all pages, the numbers of novel pages and of copies found
@@ -50,44 +72,71 @@ class JudgingCosts:
     resident: int
     novel: int
     copies: int
+    system_us: float = 0.0
+    phases: Mapping[str, PhaseCosts] = field(default_factory=dict)
 
 
-class WatchedState:
-    """A state that remembers its longest filing. seconds: of it"""
+class MeteredState:
+    """A state that measures the calls of the judge.
+
+    spent: seconds of CPU and read calls of the judging thread in each phase  longest: seconds of the longest filing
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self.seconds = 0.0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was measured so far."""
+        self.spent = {phase: np.zeros(2) for phase in PHASES.values()}
+        self.longest = 0.0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._state, name)
+        called = getattr(self._state, name)
+        return partial(self._measure, name, called) if name in PHASES else called
 
-    def file(self, *index_update: Any, **more: Any) -> None:
-        """File, and take the time."""
-        began = time.perf_counter()
-        self._state.file(*index_update, **more)
-        self.seconds = max(self.seconds, time.perf_counter() - began)
+    def _measure(self, name: str, called: Callable[..., Any], *given: Any, **more: Any) -> Any:
+        began, cpu, reads = time.perf_counter(), time.thread_time(), _reads("thread-self")[0]
+        result = called(*given, **more)
+        self.spent[PHASES[name]] += time.thread_time() - cpu, _reads("thread-self")[0] - reads
+        if name == "file":
+            self.longest = max(self.longest, time.perf_counter() - began)
+        return result
 
 
 def judge_on(
-    directory: Path, load: CandidateLoad, first: int, batch: int, settings: IndexSettings, tuning: Tuning
+    directory: Path,
+    load: CandidateLoad,
+    first: int,
+    batch: int,
+    settings: IndexSettings,
+    tuning: Tuning,
+    warm_up: Callable[[State], None] = lambda _: None,
+    cold_share: float = 0.1,
 ) -> JudgingCosts:
-    """Judge the load from page `first` on, and index the novel pages, by records of `batch` pages."""
+    """Judge the load from page `first` on, and index the novel pages, by records of `batch` pages.
+
+    warm_up: called with the opened state before the first record  cold_share: this share of the records is not measured
+    """
     with (
         patch.object(rocks, "column_families", lambda given, _: column_families(given, tuning)),
         patch.object(rocks, "database_options", partial(database_options, tuning)),
         disk_state(directory, "{}", "bench", settings) as state,
     ):
-        return _judge(WatchedState(state), load, first, batch, settings)
+        warm_up(state)
+        return _judge(MeteredState(state), load, first, batch, settings, cold_share)
 
 
-def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, settings: IndexSettings) -> JudgingCosts:
+def _judge(
+    state: MeteredState, load: CandidateLoad, first: int, batch: int, settings: IndexSettings, cold_share: float
+) -> JudgingCosts:
     engine, indexed = engine_over(cast("State", state), settings), state.entry_count
     compile_kernels(engine.scheme)
     rows = [(at, min(at + batch, len(load))) for at in range(first, len(load), batch)]
-    cold = len(rows) // 10
+    cold = int(len(rows) * cold_share)
     seconds, kinds = list[float](), np.zeros(max(Kind) + 1, np.int64)
-    cpu, own, whole = 0.0, np.zeros(2), np.zeros(2)
+    spent = np.zeros(3)
+    own = whole = np.zeros(2)
     for number, (start, end) in enumerate(rows):
         signatures = load.signatures(start, end)
         # All pages are new: no id equals that of an old page or of an earlier run.
@@ -95,18 +144,23 @@ def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, set
         record = LogRecord(bytes(16), 0, _NO_SETTINGS, replace(signatures, offset=moved), 0)
         if number == cold:
             own, whole = _reads("thread-self"), _traffic()
-            state.seconds = 0.0
-        before, spent = time.perf_counter(), time.process_time()
+            state.reset()
+            spent = np.zeros(3)
+        before, used = time.perf_counter(), _cpu()
         applied = engine.apply(record, state.position)
         seconds.append(time.perf_counter() - before)
-        cpu += (time.process_time() - spent) * (number >= cold)
+        spent += _cpu() - used
         kinds += np.bincount(applied.verdicts.kind, minlength=len(kinds))
     pages = rows[-1][1] - rows[cold][0]
     own, whole = _reads("thread-self") - own, _traffic() - whole
     steady = np.array(seconds[cold:]) * 1e3
+    whole_us, system_us, judging_us = spent / pages * 1e6
+    phases = {phase: PhaseCosts(cpu / pages * 1e6, reads / pages) for phase, (cpu, reads) in state.spent.items()}
+    phases[JUDGE] = PhaseCosts(judging_us - sum(phase.cpu_us for phase in phases.values()), 0.0)
+    phases[BACKGROUND] = PhaseCosts(whole_us - judging_us, 0.0)
     return JudgingCosts(
         pages=pages,
-        cpu_us=cpu / pages * 1e6,
+        cpu_us=float(whole_us),
         wall_us=float(steady.sum()) / pages * 1e3,
         p50_ms=float(np.percentile(steady, 50)),
         p99_ms=float(np.percentile(steady, 99)),
@@ -114,13 +168,21 @@ def _judge(state: WatchedState, load: CandidateLoad, first: int, batch: int, set
         cold_ms=float(np.median(seconds[: cold or 1])) * 1e3,
         reads=float(own[0]) / pages,
         read_bytes=float(own[1]) / pages,
-        write_ms=state.seconds * 1e3,
+        write_ms=state.longest * 1e3,
         compacted=float(whole.sum() - own[1]) / pages,
         disk=state.stats()["bytes_on_disk"],
         resident=resident(),
         novel=int(kinds[Kind.NOVEL]),
         copies=int(kinds[Kind.DUPLICATE]),
+        system_us=float(system_us),
+        phases=phases,
     )
+
+
+def _cpu() -> Any:
+    """Seconds of CPU: of the process, of it in the kernel of the system, and of this thread."""
+    system = resource.getrusage(resource.RUSAGE_SELF).ru_stime
+    return np.array([time.process_time(), system, time.thread_time()])
 
 
 def _figures(process: str) -> dict[str, int]:

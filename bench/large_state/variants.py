@@ -94,14 +94,14 @@ def compare(
         if variant.refill:
             fill(used, pages, load, old, variant.tuning)
         else:
-            shutil.copytree(filled, used, copy_function=_link_tables)
+            shutil.copytree(filled, used, copy_function=link_tables)
         settings = variant.settings(pages, plan.buffer_mb)
         yield variant, judge_on(used, load, old, plan.batch, settings, variant.tuning)
         shutil.rmtree(used)
     shutil.rmtree(filled)
 
 
-def _link_tables(source: str, target: str) -> None:
+def link_tables(source: str, target: str) -> None:
     """Copy a file. Table files never change, so they are only linked."""
     if source.endswith(".sst"):
         os.link(source, target)

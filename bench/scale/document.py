@@ -33,8 +33,8 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
         fill(
             "Only indexed pages are counted. A disk has "
             f"{DISK_BYTES / 1e12:.0f} TB, and {LOAD:.0%} of it may be filled. These are bytes alone: the CPU of "
-            "RocksDB at this size was not measured with shards ([Large state](large-state.md) measures one "
-            "process). All CPU on this page is that of states that fit memory.",
+            "RocksDB at this size was not measured with shards. [Growth](growth.md) measures it in one process, and "
+            "computes what a billion pages cost. All CPU on this page is that of states that fit memory.",
             120,
         ),
         tables.disk_table(figures),

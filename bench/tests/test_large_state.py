@@ -1,6 +1,5 @@
 """`make large` at a tiny size: the filled state is judged like an indexed one, and the document reports it."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean
@@ -8,7 +7,7 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from bench.large_state import filling, report
+from bench.large_state import report
 from bench.large_state.filling import KEYS, StatePostings, fill, in_buckets, old_numbers, postings_of
 from bench.large_state.judging import JudgingCosts
 from bench.large_state.report import PAGES, VariantRuns, broken, document
@@ -24,12 +23,6 @@ from tests.reference.host_memory import COUNT_BITS, HOST_BITS, item_of, linear_c
 PLAN = LargeStatePlan(pages=2_000, judged=400, batch=100, buffer_mb=1)
 WELL = JudgingCosts(360, 90.0, 200.0, 9.0, 20.0, 30.0, 15.0, 0.5, 2e3, 40.0, 900.0, 10 * 2**30, 2**30, 270, 130)
 MACHINE = {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11"}
-
-
-@pytest.fixture
-def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write table files in threads: a separate process takes seconds to start."""
-    monkeypatch.setattr(filling, "ProcessPoolExecutor", lambda workers, _: ThreadPoolExecutor(workers))
 
 
 @pytest.mark.usefixtures("one_process")
