@@ -63,10 +63,13 @@ _COLLECT_AFTER = 500_000
 """GC threshold of a command (Python: 700). Loading numba creates 400,000 objects, and all of them stay."""
 _UNUSED = ("scipy", "cffi")
 """Packages that numba imports if they are installed: SciPy for matrix products, cffi for C libraries."""
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+"""How many threads NumPy's OpenBLAS has. They start with NumPy, and wait busily for 0.1 s of CPU."""
 
 
 def quick_start() -> None:
-    """Import numba without packages that no kernel of ours uses, and make garbage collections rare.
+    """Import NumPy without threads for matrix products and numba without packages that no kernel of ours uses, and make
+    garbage collections rare.
 
     At exit Python would collect all remaining objects, which took 0.4 s of CPU; the process freezes them instead.
 
@@ -76,6 +79,7 @@ def quick_start() -> None:
     hidden = [name for name in _UNUSED if name not in sys.modules]
     if "numba" in sys.modules or "scipy" not in hidden:
         return
+    os.environ.setdefault(_BLAS_THREADS, "1")
     gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)
     for name in hidden:
