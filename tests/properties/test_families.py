@@ -21,7 +21,9 @@ from tests.fixtures.families.measure import FamilyFigures, KindCounts, count_ver
 from tests.fixtures.families.page import Expected, FamilyPage
 
 LARGE = 3.0
-"""Size of the families in slow tests."""
+"""Size of the families in long tests."""
+SHORT_LARGE = 4
+"""The number of large families that `make test` measures, too."""
 WITH_COPIES = (
     "quotes joins lists theme young-hosts restless shells shared-host growing recrawl sessions versions mirrors "
     "numbers syndicated scripts shapes"
@@ -41,9 +43,11 @@ NOT_YET: dict[str, str] = {
 
 def _cases(what: str, names: Iterable[str], suffix: str = "") -> list[object]:
     cases: list[object] = []
-    for name in names:
+    for place, name in enumerate(names):
         case = f"{name}-{what}{suffix}"
         marks = [pytest.mark.xfail(strict=True, reason=NOT_YET[case])] if case in NOT_YET else []
+        if suffix and place >= SHORT_LARGE:
+            marks.append(pytest.mark.long)
         cases.append(pytest.param(name, id=case, marks=marks))
     return cases
 
@@ -65,21 +69,19 @@ def test_nearly_all_copies_of_a_family_are_found(name: str) -> None:
     assert fault is None, fault
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", _cases("lost", FAMILIES, "-large"))
 def test_few_novel_pages_of_a_large_family_are_lost(name: str) -> None:
     fault = lost_fault(name, _figures(name, 2, 8.0 if name == "strangers" else LARGE))
     assert fault is None, fault
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", _cases("found", WITH_COPIES, "-large"))
 def test_nearly_all_copies_of_a_large_family_are_found(name: str) -> None:
     fault = missed_fault(name, _figures(name, 2, LARGE))
     assert fault is None, fault
 
 
-@pytest.mark.parametrize("size", [1.0, pytest.param(LARGE, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [1.0, pytest.param(LARGE, marks=pytest.mark.long)])
 def test_verdicts_do_not_change_from_the_first_sections_of_a_shop_to_the_last(size: float) -> None:
     kinds = _figures("titles", 1, size).kinds
     dropped = [counts.dropped for kind, counts in kinds.items() if kind.startswith("part")]

@@ -11,7 +11,10 @@ from tests.reference.blocks import Noted
 
 
 class PageSizes(NamedTuple):
-    """Of each block of a page. words: tokens  unlinked: tokens outside links  before: tokens of all earlier blocks"""
+    """Lists with a number for each block of a page.
+
+    words: tokens  unlinked: tokens outside links  before: tokens of all earlier blocks  largest: most unlinked tokens
+    """
 
     words: list[int]
     unlinked: list[int]
@@ -20,7 +23,7 @@ class PageSizes(NamedTuple):
 
 
 class PageChances(NamedTuple):
-    """Of each block of a page, by the first card.
+    """Lists with a number for each block of a page, by the first card.
 
     likely, unlikely: its words times the chance that they are text, or not
     before: likely words of all earlier blocks  centre: the block with most likely words

@@ -92,27 +92,24 @@ PAIRS = 7
 def seconds(piece: bytes, size: int, start: bytes = b"") -> float:
     page = np.frombuffer(start + piece * (size // len(piece)) + bytes(PADDING), dtype=np.uint8)
     bounds = np.array([0, len(page) - PADDING])
-    best = float("inf")
-    for _ in range(2):
-        before = time.thread_time()
-        for markup in (True, False):
-            extract_spots(page, bounds, markup, MODEL)
-            sieve_pages(page, bounds, markup, SieveSettings())
-        best = min(best, time.thread_time() - before)
-    return best
+    before = time.thread_time()
+    for markup in (True, False):
+        extract_spots(page, bounds, markup, MODEL)
+        sieve_pages(page, bounds, markup, SieveSettings())
+    return time.thread_time() - before
 
 
 @pytest.fixture(scope="module")
 def ordinary() -> float:
     seconds(ORDINARY, len(ORDINARY))  # compiles the kernels, or reads them from the cache
-    return seconds(ORDINARY, SIZE)
+    return min(seconds(ORDINARY, SIZE) for _ in range(2))
 
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("start", [b"", b"<!-- ", b"<script><!--<script>", b"<p a='", b"<p>the "], ids=repr)
 def test_hostile_pages_take_at_most_forty_times_an_ordinary_page(piece: bytes, start: bytes, ordinary: float) -> None:
-    # quadratic time would be hundreds of times slower at this size
-    assert seconds(piece, SIZE, start) < 40 * ordinary + 0.02
+    # quadratic time would be hundreds of times slower at this size; a busy machine is given a second run
+    assert any(seconds(piece, SIZE, start) < 40 * ordinary + 0.02 for _ in range(2))
 
 
 def sieve_seconds(piece: bytes, size: int) -> float:
