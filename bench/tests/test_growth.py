@@ -112,6 +112,9 @@ def test_the_largest_state_fits_the_disk(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert with_free(90 * 10**9) == (*SIZES, LARGEST)
     assert with_free(90 * 10**9 - 1) == (*SIZES, LESS)
+    (tmp_path / "100000000.tables").mkdir()
+    (tmp_path / "100000000.tables" / "buckets-1-0.sst").write_bytes(b"1")
+    assert with_free(90 * 10**9 - 1) == (*SIZES, LARGEST), "a killed run continues with its size"
 
 
 def test_the_model_of_known_costs_is_found() -> None:
