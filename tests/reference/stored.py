@@ -24,12 +24,16 @@ def memory_value(memory: ObviousMemory) -> bytes:
     head = struct.pack("<QQHHBBHB", urls, texts, *hands_and_floors, len(items), len(words))
     slots = (*items, *words)
     tallies = list(dict.fromkeys(slot % 2**28 for slot in slots))
-    if len(tallies) > 16 or 4 * len(tallies) + 4 * len(slots) >= 7 * len(slots):
+    bits = max(len(tallies) - 1, 0).bit_length()
+    size = -(-len(slots) * (28 + bits) // 8)
+    if len(tallies) > 255 or 4 * len(tallies) + size >= 7 * len(slots):
         stored = b"\0" + b"".join(slot.to_bytes(7, "little") for slot in slots)
     else:
-        short = [slot >> 28 << 4 | tallies.index(slot % 2**28) for slot in slots]
-        stored = bytes([len(tallies)]) + b"".join(word.to_bytes(4, "little") for word in (*tallies, *short))
-    return b"\3" + last.to_bytes(5, "little") + head + stored
+        numbers = [slot >> 28 << bits | tallies.index(slot % 2**28) for slot in slots]
+        short = sum(number << (28 + bits) * place for place, number in enumerate(numbers))
+        table = b"".join(tally.to_bytes(4, "little") for tally in tallies)
+        stored = bytes([len(tallies)]) + table + short.to_bytes(size, "little")
+    return b"\4" + last.to_bytes(5, "little") + head + stored
 
 
 ObviousText = tuple[int, int, int, int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]

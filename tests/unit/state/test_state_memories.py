@@ -239,21 +239,25 @@ BROKEN = [
 
 
 SHORT = SOUND._replace(words=(), items=(slot(1), slot(2), slot(3, 3, 4, 5), slot(4)))
-TALLIES, CODES = (slot(0), slot(0, 3, 4, 5)), (1 << 4, 2 << 4, 3 << 4 | 1, 4 << 4)
+TALLIES, CODES = (slot(0), slot(0, 3, 4, 5)), (1 << 1, 2 << 1, 3 << 1 | 1, 4 << 1)
 
 
-def short_value(tallies: Sequence[int] = TALLIES, codes: Sequence[int] = CODES) -> bytes:
-    """The value of SHORT with these tallies and short slots."""
-    stored = b"".join(word.to_bytes(4, "little") for word in (*tallies, *codes))
-    return memory_value(SHORT)[:31] + bytes([len(tallies)]) + stored
+def short_value(tallies: Sequence[int] = TALLIES, codes: Sequence[int] = CODES, last: int = 0) -> bytes:
+    """The value of SHORT with these tallies and short slots. last: the bits that fill the last byte"""
+    width = 28 + (len(tallies) - 1).bit_length()
+    stored = b"".join(tally.to_bytes(4, "little") for tally in tallies)
+    short = sum(code << width * place for place, code in enumerate(codes)) | last << width * len(codes)
+    return memory_value(SHORT)[:31] + bytes([len(tallies)]) + stored + short.to_bytes(15, "little")
 
 
 SHORT_BROKEN = [
     short_value()[:-1],
-    short_value(codes=[1 << 4, 2 << 4, 3 << 4 | 2, 4 << 4]),
-    short_value(codes=[1 << 4 | 1, 2 << 4, 3 << 4, 4 << 4]),
-    short_value(codes=[1 << 4, 2 << 4, 3 << 4, 4 << 4]),
-    short_value(codes=[1 << 4, 2 << 4, 2 << 4 | 1, 4 << 4]),
+    short_value(last=1),
+    short_value(last=8),
+    short_value((*TALLIES, slot(0, 7)), [1 << 2, 2 << 2, 3 << 2 | 3, 4 << 2]),
+    short_value(codes=[1 << 1 | 1, 2 << 1, 3 << 1, 4 << 1]),
+    short_value(codes=[1 << 1, 2 << 1, 3 << 1, 4 << 1]),
+    short_value(codes=[1 << 1, 2 << 1, 2 << 1 | 1, 4 << 1]),
     short_value((slot(0), slot(0))),
     short_value((slot(0), 1 << 28 | slot(0))),
     short_value((slot(0), 1 << 24)),
@@ -261,21 +265,23 @@ SHORT_BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("tallies", [1, 2, 15, 16, 17, 60])
-def test_few_tallies_are_stored_once(tallies: int) -> None:
-    slots = tuple(slot(number, number % tallies % 16, 1 + number % tallies) for number in range(60))
-    memory = SOUND._replace(items=slots[:50], words=slots[50:])
+@pytest.mark.parametrize(
+    ("tallies", "bits"), [(1, 28), (2, 29), (16, 32), (17, 33), (150, 36), (255, 36), (256, 56), (600, 56)]
+)
+def test_few_tallies_are_stored_once(tallies: int, bits: int) -> None:
+    slots = tuple(slot(number, number % tallies % 16, 1 + number % tallies) for number in range(600))
+    memory = SOUND._replace(items=slots[:500], words=slots[500:])
     (value,) = encode_memories(memories_of([HostRow(5, *memory)]))
     assert value == memory_value(memory)
-    assert len(value) == 32 + (7 * 60 if tallies > 16 else 4 * 60 + 4 * tallies)
+    assert len(value) == 32 + 600 * bits // 8 + (4 * tallies if bits < 56 else 0)
     assert rows_of(decode_memories(np.array([5], np.uint64), [value])) == [memory]
 
 
-def test_a_host_with_one_page_of_30_blocks_and_7_title_words_takes_184_bytes() -> None:
+def test_a_host_with_one_page_of_30_blocks_and_7_title_words_takes_166_bytes() -> None:
     slots = tuple(slot(number, 0, 1 << 7, 1 << 2) for number in range(30))
     (value,) = encode_memories(memories_of([HostRow(5, items=slots, words=slots[:7])]))
     assert value is not None
-    assert len(value) == 184
+    assert len(value) == 166
 
 
 @pytest.mark.parametrize(
@@ -284,8 +290,8 @@ def test_a_host_with_one_page_of_30_blocks_and_7_title_words_takes_184_bytes() -
         *(
             b"",
             b"\0" + WHOLE[1:],
-            b"\2" + WHOLE[1:],
-            b"\4" + WHOLE[1:],
+            b"\3" + WHOLE[1:],
+            b"\5" + WHOLE[1:],
             WHOLE[:-1],
             WHOLE + b"x",
             WHOLE[:8],
@@ -298,7 +304,7 @@ def test_a_host_with_one_page_of_30_blocks_and_7_title_words_takes_184_bytes() -
 def test_a_damaged_memory_is_corrupt_and_names_its_host(value: bytes) -> None:
     assert short_value() == memory_value(SHORT)
     assert decode_memories(np.array([1], np.uint64), [WHOLE]).urls.tolist() == [3]
-    with pytest.raises(CorruptRecord, match=r"hosts\[0000000000000005\] must be version 3"):
+    with pytest.raises(CorruptRecord, match=r"hosts\[0000000000000005\] must be version 4"):
         decode_memories(np.array([1, 2, 5], np.uint64), [WHOLE, None, value])
 
 
@@ -308,7 +314,7 @@ def test_a_damaged_memory_is_corrupt_and_names_its_host(value: bytes) -> None:
 )
 def test_a_memory_that_breaks_a_rule_is_a_programming_error(broken: ObviousMemory) -> None:
     rows = [HostRow(4, *SOUND), HostRow(5, *broken)]
-    with pytest.raises(ValueError, match="the memory of host 0000000000000005 must be version 3"):
+    with pytest.raises(ValueError, match="the memory of host 0000000000000005 must be version 4"):
         encode_memories(memories_of(rows))
 
 
