@@ -4,7 +4,7 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -14,13 +14,16 @@ from bench.speed.pipeline import GUARANTEES, PARTITIONS, POLL_S, SYSTEMS, TIMEOU
 from spotsieve.stream.demo.filter_process import FilterProcess
 from spotsieve.stream.demo.localkafka import LocalKafka
 
-RATES = (200, 2_000)
+RATES = (200, 1_000, 2_000)
 WARM_S = 2.0
 OUTPUTS = ("novel", "duplicates")
 
 
 def measure_latency(
-    seconds: float = 10.0, rounds: int = 3, progress: Callable[[str], None] = print
+    seconds: float = 10.0,
+    rounds: int = 3,
+    progress: Callable[[str], None] = print,
+    rates: Sequence[int] = RATES,
 ) -> dict[str, dict[str, float]]:
     """Medians over rounds by "guarantee.rate" -> p50_ms and p99_ms of pages of about 20 KB, each sent when it is due
     passthrough_p50_ms and passthrough_p99_ms: of the plain pass-through, in turn.
@@ -31,7 +34,7 @@ def measure_latency(
     with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
         for number in range(rounds):
             for guarantee in GUARANTEES:
-                for rate in RATES:
+                for rate in rates:
                     pages = list(bench_messages(round(rate * (WARM_S + seconds)), 1 + number))
                     for system in SYSTEMS:
                         taken = _run(kafka, Path(scratch), system, guarantee, rate, number, pages)
