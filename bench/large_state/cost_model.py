@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from bench.scale.costs import Costs, StepCost
+from bench.scale.costs import Costs
+from spotsieve.stream.base.settings.runtime import ClusterSettings
 
 GrowthRow = dict[str, Any]
 """The JudgingCosts of a state, and: pages_filled, memory, cache_mb, filled_bytes, load_average, on."""
 UNIT = 1_000_000
 MODELLED_FROM = 1_000_000
 """Smaller states are mostly in the write buffers."""
-ROUND_PAGES = 16_384
+ROUND_PAGES = ClusterSettings().round_pages
 
 
 class RentedMachine(NamedTuple):
@@ -81,14 +82,14 @@ class Crawl(NamedTuple):
 
 
 def crawl(model: CostModel, costs: Costs, state: float, pages: int, shards: int) -> Crawl:
-    """A crawl of so many pages, with a tenth of the state in memory.
+    """The costs of a crawl of `pages` pages, with a tenth of the state in memory.
 
     Of the judge's CPU the part that does not read grows with the number of shards, as measured for states in memory.
     costs: of the roles, docs/measured/scale.json  state: bytes of a page in all shards
     """
     count = max(1, shards)
     worker_us = (costs.intake + costs.commit + shards * costs.seen) * 1e6
-    steps = _steps(costs)
+    steps = (costs.ahead, costs.answer, costs.confirm, costs.walk, costs.file, costs.resolver_read, costs.resolver)
     factor = sum(step.of_all(ROUND_PAGES, shards) for step in steps) / ROUND_PAGES / costs.judge if shards else 1.0
     typical = pages / count / e  # The mean of log2(n) for n from 0 to N is log2(N / e).
     lines = (model.cpu_us, model.wall_us)
@@ -107,7 +108,3 @@ def crawl(model: CostModel, costs: Costs, state: float, pages: int, shards: int)
         machines,
         machines * hours * MACHINE.dollars_an_hour,
     )
-
-
-def _steps(costs: Costs) -> tuple[StepCost, ...]:
-    return costs.ahead, costs.answer, costs.confirm, costs.walk, costs.file, costs.resolver_read, costs.resolver

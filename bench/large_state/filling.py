@@ -96,11 +96,11 @@ class Job:
 
 
 def fill(directory: Path, pages: int, load: CandidateLoad, old: int, tuning: Tuning) -> None:
-    """Fill a new state with so many pages; the first `old` ones of the load have the numbers of old_numbers().
+    """Fill a new state with `pages` pages; the first `old` pages of the load have the numbers of old_numbers().
 
     A fill that was killed continues with the table files that it has written.
     """
-    tables = directory.with_name(f"{directory.name}.tables")
+    tables = _tables_of(directory)
     tables.mkdir(parents=True, exist_ok=True)
     written = defaultdict[str, list[str]](list)
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as workers:
@@ -114,14 +114,24 @@ def fill(directory: Path, pages: int, load: CandidateLoad, old: int, tuning: Tun
     with disk_state(directory, "{}", "bench", IndexSettings()) as state:
         families = families_of(state)
         families["sources"][bytes(8)] = encode_source("pages")
+        choice = IngestExternalFileOptions()
+        choice.set_move_files(True)
         for kind, paths in written.items():
-            # RocksDB links the files, so the table files outlive a kill while they are ingested.
-            choice = IngestExternalFileOptions()
-            choice.set_move_files(True)
+            # RocksDB moves the links, so the table files outlive a kill while they are ingested.
             families[kind].ingest_external_file([_linked(path) for path in paths], choice)
         state._progress = state.progress._replace(entry_count=pages)
         state.file(None, 1, 0)
     shutil.rmtree(tables)
+
+
+def is_filled(directory: Path) -> bool:
+    """Whether a fill of this state has ended."""
+    return directory.exists() and not _tables_of(directory).exists()
+
+
+def _tables_of(directory: Path) -> Path:
+    """The folder of the table files of a state, while it is filled."""
+    return directory.with_name(f"{directory.name}.tables")
 
 
 def _linked(path: str) -> str:

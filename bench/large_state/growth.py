@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.large_state.cost_model import GrowthRow
-from bench.large_state.filling import KEYS, fill
-from bench.large_state.growth_page import MEASURED, draw, growth_page, largest_bound
+from bench.large_state.filling import KEYS, fill, is_filled
+from bench.large_state.growth_page import MEASURED, broken_bound, draw, growth_page
 from bench.large_state.judging import MIB, judge_on
-from bench.large_state.variants import DIRECT, LargeStatePlan, link_tables
+from bench.large_state.variants import DIRECT, LargeStatePlan, copy_state
 from bench.speed.report import machine
 from spotsieve.state.store.rocks_options import TUNING, Tuning
 from spotsieve.state.store.state import State
@@ -48,7 +48,7 @@ class CacheShare(NamedTuple):
     tuning: Tuning
 
     def settings(self, disk: int) -> IndexSettings:
-        """The settings for a state of so many bytes."""
+        """The settings for a state. disk: its bytes"""
         wanted = self.share * disk / MIB
         return IndexSettings(cache_mb=max(8, round(max(wanted - PROCESS_MIB, wanted / 2))))
 
@@ -91,13 +91,12 @@ def measure(directory: Path, pages: int, judged: int, kept: list[GrowthRow], kee
     plan = LargeStatePlan(pages, judged, BATCH_PAGES, IndexSettings().write_buffer_mb)
     load, old = plan.load()
     filled, used = directory / str(pages), directory / "used"
-    if not (directory / f"{pages}.filled").exists():
+    if not is_filled(filled):
         fill(filled, pages, load, old, TUNING)
-        (directory / f"{pages}.filled").touch()
     disk = sum(file.stat().st_size for file in filled.rglob("*.sst"))
     for memory in missing:
         shutil.rmtree(used, ignore_errors=True)
-        shutil.copytree(filled, used, copy_function=link_tables)
+        copy_state(filled, used)
         settings = memory.settings(disk)
         costs = judge_on(
             used, load, old, plan.batch, settings, memory.tuning, lambda state: warm_up(state, pages), COLD_SHARE
@@ -116,11 +115,10 @@ def measure(directory: Path, pages: int, judged: int, kept: list[GrowthRow], kee
         print(f"{pages:,} pages, {memory.name} in memory: {costs}", file=sys.stderr, flush=True)
     shutil.rmtree(used)
     shutil.rmtree(filled)
-    (directory / f"{pages}.filled").unlink()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure what is missing, and write the page. Returns 0 if the largest state keeps its memory bound, else 1."""
+    """Measure what is missing, and write the page. Returns 0 if the large states keep their memory bound, else 1."""
     parser = argparse.ArgumentParser("python -m bench.large_state.growth", description=__doc__)
     parser.add_argument("--directory", type=Path, default=Path("build/growth"), help="where states and rows are kept")
     parser.add_argument("--sizes", type=int, nargs="*", help="pages of the states (default: as many as the disk holds)")
@@ -139,8 +137,8 @@ def main(arguments: list[str] | None = None) -> int:
         (MEASURED / "growth.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
     figures = json.loads((MEASURED / "growth.json").read_text("utf-8"))
     draw(figures["rows"], MEASURED / "images" / "growth.svg")
-    (MEASURED / "growth.md").write_text(growth_page(figures, MEASURED), "utf-8")
-    wrong = largest_bound(figures["rows"])
+    (MEASURED / "growth.md").write_text(growth_page(figures), "utf-8")
+    wrong = broken_bound(figures["rows"])
     print(wrong or (MEASURED / "growth.md").read_text("utf-8"))
     return 1 if wrong else 0
 

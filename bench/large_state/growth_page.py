@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from bench.large_state.cost_model import MACHINE, MODELLED_FROM, CostModel, Crawl, GrowthRow, Line, crawl, fit
 from bench.large_state.judging import MIB
-from bench.scale.costs import costs_of, state_bytes
-from bench.speed.report import bench_file
+from bench.plots import STYLE, save_svg
+from bench.scale.costs import client_us, costs_of, state_bytes
 
 MEASURED = Path(__file__).resolve().parents[2] / "docs" / "measured"
 BOUND_FROM, TIMES_MEMORY = 30_000_000, 10
@@ -26,7 +26,7 @@ _CRAWLS_HEAD = """\
 | ---: | ---: | ---: | ---: | ---: | ---: |"""
 
 
-def largest_bound(rows: Sequence[GrowthRow]) -> str:
+def broken_bound(rows: Sequence[GrowthRow]) -> str:
     """A sentence if a large state is less than ten times the memory of its process; else nothing."""
     for row in rows:
         times = row["disk"] / row["resident"]
@@ -40,7 +40,7 @@ def draw(rows: Sequence[GrowthRow], path: Path) -> None:
     """Plot CPU and reads against the size of the state, measured and modelled. The same rows give the same file."""
     model, largest = fit(rows), max(row["pages_filled"] for row in rows)
     beyond = np.geomspace(largest, BILLION, 20)
-    with rc_context({"svg.hashsalt": "spotsieve", "axes.spines.top": False, "axes.spines.right": False}):
+    with rc_context(STYLE):
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         for memory, colour in (("all", "#0072B2"), ("a tenth", "#D55E00")):
@@ -61,22 +61,19 @@ def draw(rows: Sequence[GrowthRow], path: Path) -> None:
             axes.set_xscale("log")
             axes.set_xlabel("pages in the state")
             axes.legend(frameon=False)
-        path.parent.mkdir(exist_ok=True)
-        figure.savefig(path, metadata={"Date": None})
-    path.write_text("\n".join(line.rstrip() for line in path.read_text("utf-8").splitlines()) + "\n", "utf-8")
+        save_svg(figure, path)
 
 
-def growth_page(figures: Mapping[str, Any], measured: Path) -> str:
-    """The text of growth.md. figures: growth.json  measured: the folder of scale.json"""
+def growth_page(figures: Mapping[str, Any]) -> str:
+    """The text of growth.md. figures: growth.json"""
     rows, host = figures["rows"], figures["machine"]
     model = fit(rows)
-    roles = json.loads((measured / "scale.json").read_text("utf-8"))
-    speeds = json.loads(bench_file().read_text("utf-8"))
-    costs = costs_of({**roles, "client_us": speeds["pipeline"]["exactly_once.passthrough"]["client_cpu_us"]})
+    roles = json.loads((MEASURED / "scale.json").read_text("utf-8"))
+    costs = costs_of({**roles, "client_us": client_us()})
     crawls = [crawl(model, costs, state_bytes(roles["roles"], shards), BILLION, shards) for shards in SHARDS]
     return f"""# How the cost grows with the state
 
-{largest_bound(rows) or "All holds: the large states are ten times the memory of their processes, or more."}
+{broken_bound(rows) or "All holds: the large states are ten times the memory of their processes, or more."}
 
 Measured by `make growth` (`python -m bench.large_state.growth`), which writes this page; do not edit it.
 {host["cores"]} cores of {host["cpu"]}, {host["system"]}, Python {host["python"]}; {_days(rows)}.

@@ -94,14 +94,19 @@ def compare(
         if variant.refill:
             fill(used, pages, load, old, variant.tuning)
         else:
-            shutil.copytree(filled, used, copy_function=link_tables)
+            copy_state(filled, used)
         settings = variant.settings(pages, plan.buffer_mb)
         yield variant, judge_on(used, load, old, plan.batch, settings, variant.tuning)
         shutil.rmtree(used)
     shutil.rmtree(filled)
 
 
-def link_tables(source: str, target: str) -> None:
+def copy_state(source: Path, target: Path) -> None:
+    """Copy a filled state that no process has open, without the bytes of its table files."""
+    shutil.copytree(source, target, copy_function=_link_tables)
+
+
+def _link_tables(source: str, target: str) -> None:
     """Copy a file. Table files never change, so they are only linked."""
     if source.endswith(".sst"):
         os.link(source, target)

@@ -5,6 +5,7 @@ from math import floor
 from pathlib import Path
 from typing import Any
 
+from bench.plots import STYLE, save_svg
 from bench.quality.figures import Figures
 from bench.quality.robustness import RobustnessRow
 from spotsieve.stream.base.settings.model import Settings
@@ -18,7 +19,7 @@ def draw_plots(figures: Figures, folder: Path, settings: Settings) -> dict[str, 
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams.update({"svg.hashsalt": "spotsieve", "axes.spines.top": False, "axes.spines.right": False})
+    mpl.rcParams.update(STYLE)
     folder.mkdir(parents=True, exist_ok=True)
     drawn = {}
     for name in figures.sweeps:
@@ -83,7 +84,5 @@ def _draw_robustness(rows: Sequence[RobustnessRow], path: Path) -> None:
 def _save(canvas: Any, path: Path) -> None:
     from matplotlib import pyplot as plt
 
-    canvas.savefig(path, metadata={"Date": None, "Creator": None})
+    save_svg(canvas, path)
     plt.close(canvas)
-    # matplotlib ends lines of path data with a space, which git and editors mark.
-    path.write_text("\n".join(line.rstrip() for line in path.read_text("utf-8").splitlines()) + "\n", "utf-8")

@@ -12,14 +12,14 @@ from typing import Any
 
 from bench.scale import document
 from bench.scale.cases import LOST_SHARDS, run_cases
-from bench.scale.costs import costs_of
+from bench.scale.costs import client_us, costs_of
 from bench.scale.hops import measure_hops, undisturbed
 from bench.scale.plots import draw
 from bench.scale.real import has_roles, run_real
 from bench.scale.refill import measure_refill
 from bench.scale.workers import measure_worker
 from bench.shards import made_log, measure, measure_one, measure_shards
-from bench.speed.report import bench_file, machine
+from bench.speed.report import machine
 from bench.targets import exit_code
 from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import prepare
@@ -65,14 +65,13 @@ def main(arguments: list[str] | None = None) -> int:
         lacks = f"docs/measured/scale.json: must hold {', '.join(missing)}"
         print(f"{lacks}; measure them first: make scale", file=sys.stderr)
         return 2
-    client_us = json.loads(bench_file().read_text("utf-8"))["pipeline"]["exactly_once.passthrough"]["client_cpu_us"]
     found = machine()
     hops = undisturbed(figures["hops"], figures["hops_measured"]["load"], found["cores"])
-    costs = costs_of({**figures, "client_us": client_us, "hops": hops})
+    costs = costs_of({**figures, "client_us": client_us(), "hops": hops})
     _say("simulating ...")
     cases = run_cases(costs)
     draw(cases, PLOT)
-    text = document.text(figures, costs, cases, client_us, found)
+    text = document.text(figures, costs, cases, client_us(), found)
     DOCUMENT.write_text(text, "utf-8")
     _say(f"wrote {DOCUMENT.relative_to(DOCS.parents[1])}")
     return exit_code(text)

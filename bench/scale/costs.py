@@ -4,11 +4,14 @@ The CPU of a step, summed over S shards, is a + b S + c S / R microseconds per p
 cost of a key or a host, b the cost of every shard for every page, and c the cost of every shard for a round.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bench.speed.report import bench_file
 
 Figures = dict[str, Any]
 AHEAD = ("shard_read_us", "shard_ahead_us")
@@ -63,6 +66,12 @@ class Costs(NamedTuple):
     again: float
     hops: dict[str, list[float]]
     message: float
+
+
+def client_us() -> float:
+    """CPU of the Kafka client per page in us, from docs/measured/bench.json: the pass-through, exactly once."""
+    figures: Figures = json.loads(bench_file().read_text("utf-8"))
+    return float(figures["pipeline"]["exactly_once.passthrough"]["client_cpu_us"])
 
 
 def costs_of(figures: Figures) -> Costs:

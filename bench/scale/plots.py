@@ -6,6 +6,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bench.plots import STYLE, save_svg
 from bench.scale.cases import SHARDS, Cases
 
 COLOURS = {False: "#0072B2", True: "#D55E00"}
@@ -14,14 +15,12 @@ LABELS = {False: "nothing read ahead", True: "as it is"}
 
 def draw(cases: Cases, path: Path) -> None:
     """Write the plot."""
-    with rc_context({"svg.hashsalt": "spotsieve", "axes.spines.top": False, "axes.spines.right": False}):
+    with rc_context(STYLE):
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         _draw_reach(left, cases)
         _draw_waits(right, cases)
-        path.parent.mkdir(exist_ok=True)
-        figure.savefig(path, metadata={"Date": None})
-    path.write_text("\n".join(line.rstrip() for line in path.read_text("utf-8").splitlines()) + "\n", "utf-8")
+        save_svg(figure, path)
 
 
 def _draw_reach(axes: Axes, cases: Cases) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -20,10 +20,7 @@ OUTPUTS = ("novel", "duplicates")
 
 
 def measure_latency(
-    seconds: float = 10.0,
-    rounds: int = 3,
-    progress: Callable[[str], None] = print,
-    rates: Sequence[int] = RATES,
+    seconds: float = 10.0, rounds: int = 3, progress: Callable[[str], None] = print
 ) -> dict[str, dict[str, float]]:
     """Medians over rounds by "guarantee.rate" -> p50_ms and p99_ms of pages of about 20 KB, each sent when it is due
     passthrough_p50_ms and passthrough_p99_ms: of the plain pass-through, in turn.
@@ -34,7 +31,7 @@ def measure_latency(
     with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
         for number in range(rounds):
             for guarantee in GUARANTEES:
-                for rate in rates:
+                for rate in RATES:
                     pages = list(bench_messages(round(rate * (WARM_S + seconds)), 1 + number))
                     for system in SYSTEMS:
                         taken = _run(kafka, Path(scratch), system, guarantee, rate, number, pages)
