@@ -29,7 +29,7 @@ from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.jit import kernel
 
 MEMORY_VERSION = 4
-MAX_ITEMS, MAX_WORDS = 1024, 128
+MAX_ITEMS, MAX_WORDS = 3072, 128
 """The greatest numbers of blocks and of title words that are counted on a host."""
 MAX_FLOOR = 15
 """The greatest floor, and the greatest error of an item: an error has four bits."""
@@ -50,7 +50,7 @@ _MOST_TALLIES = 255
 _TALLY = 2**IDENTITY_SHIFT - 1
 _NUMBER_TABLE_BITS = 9
 _NUMBER_TABLE_SIZE = 2**_NUMBER_TABLE_BITS
-_TABLE_BITS = 11
+_TABLE_BITS = 12
 _TABLE_SIZE = 2**_TABLE_BITS
 _RULE = (
     f"must be version {MEMORY_VERSION}, have the length that it declares and no shorter value, URLs, at most "

@@ -264,7 +264,7 @@ class Comparison:
         for place, block in enumerate(blocks):
             before.append(all_words)
             all_words += block.words
-            if self.is_in(part, place) and block.words_outside_links >= LINK_BLOCK * block.words:
+            if self.may_be_fresh(part, place):
                 text[place] = words
                 words += block.words
         fresh, last, missing = 0.0, 0, list[float]()
@@ -283,6 +283,15 @@ class Comparison:
             last, missing = max(last, end), []
         exact = self.density(True) == self.density(False) == 1
         return fresh + fresh_words(words - last, missing, exact)
+
+    def may_be_fresh(self, part: int, place: int) -> bool:
+        """Whether a block belongs to a part and is no block of links."""
+        block = self.page.blocks[place]
+        return self.is_in(part, place) and block.words_outside_links >= LINK_BLOCK * block.words
+
+    def words_outside_links(self, part: int) -> int:
+        """The words of a part, without blocks of links."""
+        return sum(block.words for place, block in enumerate(self.page.blocks) if self.may_be_fresh(part, place))
 
     def share_in_fresh_blocks(self, part: int) -> float:
         """The share of the compared shingles of a part that lie in blocks of which the entry has hardly any."""

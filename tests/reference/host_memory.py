@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 COUNT_BITS, HOST_BITS = 12, 64
 """The sizes of the sketches of an item and of a host."""
-MOST_ITEMS, MOST_WORDS = 1_024, 128
+MOST_ITEMS, RARE_ITEMS, MOST_WORDS = 3_072, 768, 128
+MOST_REPLACED = 32
+LEAST_TEMPLATE = 3
 MOST_ERROR = 15
 VISITS = set(
     b"sid sesid sessid sessionid session_id phpsessid jsessionid cfid cftoken zenid oscsid xtcsid gclid gclsrc gbraid "
@@ -48,12 +50,14 @@ class Item:
 
 @dataclass
 class Counts:
-    """Items in slots, at most `room` (Space-Saving with a hand).
+    """Items in slots (Space-Saving with a hand).
 
+    rare: the most items beside the recurring ones  most: the most items in all
     hand: the slot where the search for an item to replace goes on  floor: no item was seen on fewer pages
     """
 
-    room: int
+    rare: int
+    most: int
     slots: list[Item] = field(default_factory=list)
     hand: int = 0
     floor: int = 0
@@ -61,10 +65,18 @@ class Counts:
     def __post_init__(self) -> None:
         self._by_identity = {item.identity: item for item in self.slots}
 
+    @property
+    def room(self) -> int:
+        """The most items; there are more where a recurring one has left."""
+        return min(self.most, self.rare + sum(item.pages >= LEAST_TEMPLATE for item in self.slots))
+
     def pages_with(self, identity: int) -> int:
         """On how many pages an item was seen; 0 if it is not remembered."""
         item = self._by_identity.get(identity)
         return item.pages if item else 0
+
+    def __contains__(self, identity: int) -> bool:
+        return identity in self._by_identity
 
     def count(self, identity: int, url: int, text: int) -> None:
         """Count a page for an item. url, text: hashes of the page"""
@@ -85,19 +97,19 @@ class Counts:
         self._by_identity[identity] = item
 
     def _slot_to_replace(self) -> int:
+        used = len(self.slots)
         while True:
-            for turn in range(self.room):
-                slot = (self.hand + turn) % self.room
+            around = [(self.hand + turn) % used for turn in range(used)]
+            for slot in around:
                 if self.slots[slot].at_most <= self.floor:
-                    self.hand = (slot + 1) % self.room
+                    self.hand = (slot + 1) % used
                     return slot
             fewest = min(item.at_most for item in self.slots)
             self.floor = min(fewest, MOST_ERROR)
             if fewest > MOST_ERROR and not self._age(fewest - MOST_ERROR):
                 # Every item was seen on many pages: the next of the rarest goes.
-                around = [(self.hand + turn) % self.room for turn in range(self.room)]
                 slot = min(around, key=lambda slot: self.slots[slot].at_most)
-                self.hand = (slot + 1) % self.room
+                self.hand = (slot + 1) % used
                 return slot
 
     def _age(self, pages: int) -> bool:
@@ -115,8 +127,8 @@ class Memory:
     urls: set[int] = field(default_factory=set)
     texts: set[int] = field(default_factory=set)
     last: int = 0
-    blocks: Counts = field(default_factory=lambda: Counts(MOST_ITEMS))
-    words: Counts = field(default_factory=lambda: Counts(MOST_WORDS))
+    blocks: Counts = field(default_factory=lambda: Counts(RARE_ITEMS, MOST_ITEMS))
+    words: Counts = field(default_factory=lambda: Counts(MOST_WORDS, MOST_WORDS))
 
     @property
     def pages(self) -> float:
@@ -127,12 +139,22 @@ class Memory:
         """Count a page. url, text: its hashes  blocks: identities of 40 bits, in page order"""
         self.urls.add(url >> 58)
         self.texts.add(text >> 58)
-        for identity in blocks:
-            if identity:
-                self.blocks.count(item_of(identity), url, text)
+        self._learn_blocks(url, text, [item_of(identity) for identity in blocks if identity])
         for word in words:
             self.words.count(word, url, text)
         self.last = last
+
+    def _learn_blocks(self, url: int, text: int, items: list[int]) -> None:
+        """Count a page for its blocks. Of those that are not remembered, some must do if there are many."""
+        chosen = max(self.blocks.room - len(self.blocks.slots), MOST_REPLACED)
+        new = sum(item not in self.blocks for item in items)
+        skipped, rank = text % new if new > chosen else 0, 0
+        for item in items:
+            if new > chosen and item not in self.blocks:
+                turn, rank = (rank - skipped) % new, rank + 1
+                if turn >= chosen:
+                    continue
+            self.blocks.count(item, url, text)
 
     def template_limit(self, share: float) -> float:
         """The number of pages from which a block is template text."""

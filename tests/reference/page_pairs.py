@@ -19,6 +19,7 @@ from tests.reference.host_memory import item_of
 
 FEW_PAGES, TEMPLATE_WORDS, YOUNG_FRESH = 4, 200, 0.05
 EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
+FRESH_TEXT = 20
 LEAST_MAIN_ON_HOST, MOST_OUTSIDE, MOST_OWN = 60, 6, 16
 THIN, SHORT = 100, 80
 SURE, SURE_WORDS = 0.95, 20
@@ -170,6 +171,8 @@ class Pair:
             missing = (1.0 - least) / (1.0 + EXCERPT * (self.lengths - 1.0))
             needed = min(needed, 1.0 - missing)
             most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
+        if part == ALL_TEXT:
+            most_fresh = min(most_fresh, max(FRESH_TEXT, (1.0 - least) * self.comparison.words_outside_links(part)))
         if contained < needed or fresh > min(most_fresh, most_allowed):
             return None
         sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT

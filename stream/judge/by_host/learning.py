@@ -42,7 +42,14 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     place_at,
     restore_view,
 )
-from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, Memory, count_page
+from spotsieve.stream.judge.by_host.memory import (
+    BLOCK_TO_ITEM,
+    MOST_REPLACED,
+    Memory,
+    count_page,
+    room_of,
+    slot_of,
+)
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -88,13 +95,41 @@ def teach_page(pages, page, hashes, memory, row, number):
     url, text = hashes[page, 0], hashes[page, 1]
     memory.urls[row] |= np.uint64(1) << (url >> np.uint64(58))
     memory.texts[row] |= np.uint64(1) << (text >> np.uint64(58))
-    for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
-        identity = np.int64(identity_of(pages.blocks[place]))
-        if identity != 0:
-            count_page(memory.blocks, row, identity >> BLOCK_TO_ITEM, url, text)
+    count_blocks(pages, page, memory.blocks, row, url, text)
     for place in range(pages.title_bounds[page], pages.title_bounds[page + 1]):
         count_page(memory.words, row, np.int64(pages.titles[place]), url, text)
     memory.changed[row], memory.last[row] = True, number
+
+
+@inlined
+def count_blocks(pages, page, counts, row, url, text):  # PageTexts, int64, Counts, int64, uint64, uint64  ->  counts
+    """Count a page for the blocks that are remembered, and for new ones: those that fit, at least MOST_REPLACED.
+
+    The new ones that are counted follow one another on the page. Its text decides where they begin.
+    """
+    first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
+    chosen = max(room_of(counts, row) - counts.used[row], np.int64(MOST_REPLACED))
+    new = np.int64(0)
+    if end - first > chosen:
+        for place in range(first, end):
+            new += _is_new(counts, row, pages.blocks[place])
+    skipped = np.int64(text % np.uint64(new)) if new > chosen else np.int64(0)
+    rank = np.int64(0)
+    for place in range(first, end):
+        if identity_of(pages.blocks[place]) == 0:
+            continue
+        if new > chosen and _is_new(counts, row, pages.blocks[place]):
+            rank += 1
+            if (rank - 1 + new - skipped) % new >= chosen:
+                continue
+        count_page(counts, row, np.int64(identity_of(pages.blocks[place])) >> BLOCK_TO_ITEM, url, text)
+
+
+@inlined
+def _is_new(counts, row, block):  # Counts, int64, uint64 -> bool
+    """Whether a block is not remembered."""
+    identity = np.int64(identity_of(block))
+    return identity != 0 and slot_of(counts, row, identity >> BLOCK_TO_ITEM) < 0
 
 
 class LearnedPages(NamedTuple):

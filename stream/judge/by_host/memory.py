@@ -11,12 +11,18 @@ counts once, also under ten session ids, and so do ten copies of one text. Both 
 (Whang et al. 1990): each item has two sketches of COUNT_BITS bits, in which every URL and every text sets one bit.
 Equal pages set equal bits.
 
-A memory is bounded. If it is full, a new item replaces one that was seen on the fewest pages, and inherits this number
-as its error, as in Space-Saving (Metwally et al. 2005): an item that was seen on more than N / room pages is in the
-memory, where N is the sum of the numbers of all items that were ever counted. An error has four bits. When it would be
-larger than _MOST_ERROR, all errors are reduced instead, so items that are not seen any more go on to leave. Items on
-more than _MOST_ERROR pages stay then, and the others share the rest of the room. A hand that goes round finds the item
-to replace, so equal items leave in the order in which they came, and no order depends on their identities.
+A memory is bounded. It has room for RARE_ITEMS blocks and for the recurring ones: those on LEAST_TEMPLATE pages and
+more. If it is full, a new item replaces one that was seen on the fewest pages, and inherits this number as its error,
+as in Space-Saving (Metwally et al. 2005): an item that was counted on more than N / room pages is in the memory, where
+N is the sum of the numbers of all items that were ever counted. A page of many new blocks would replace all that pages
+before it brought, and no block would be seen twice. So one page replaces at most MOST_REPLACED blocks, chosen by its
+text: a block that recurs is chosen sooner or later, as in sticky sampling (Manku, Motwani 2002, sec. 4.1), and then
+counted.
+
+An error has four bits. When it would be larger than _MOST_ERROR, all errors are reduced instead, so items that are not
+seen any more go on to leave. Items on more than _MOST_ERROR pages stay then, and the others share the rest of the room.
+A hand that goes round finds the item to replace, so equal items leave in the order in which they came, and no order
+depends on their identities.
 """
 
 from typing import NamedTuple
@@ -32,6 +38,8 @@ from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
 ITEM_ROOM, WORD_ROOM = MAX_ITEMS, MAX_WORDS
 """The most blocks and title words of a host's memory."""
+RARE_ITEMS, MOST_REPLACED = 768, 32
+"""The room for blocks beside the recurring ones, and the most blocks of a full memory that one page replaces."""
 COUNT_BITS = 12
 ITEM_BITS = 28
 """The size of a sketch, and of an item's identity: its highest bits in a memory."""
@@ -58,14 +66,18 @@ _BY_BITS, _PAGES_BY_BITS = np.floor(_estimates(COUNT_BITS) + 0.5).astype(np.int6
 class Counts(NamedTuple):
     """Bounded counts of h hosts, for kernels: of blocks, or of title words.
 
-    room: int64[h], the most items of a host  first: int64[h + 1], its first slot
+    rare, most: int64, the most items of a host: `rare` beside the recurring ones, and `most` in all
+    recurring: int64[h], the number of items on at least LEAST_TEMPLATE pages
+    first: int64[h + 1], the first slot of each host
     items: uint64[first[h]], as in HostMemories  used: int64[h], number of slots in use
     hand, floor: int64[h], where the search for an item to replace goes on, and the number of pages it looks for
     heads: int32[...], the first slot of each chain, -1: none; those of host i begin at head_first[i]: int64[h + 1]
     following: int32[first[h]], the next slot of a chain, -1: none
     """
 
-    room: NDArray[np.int64]
+    rare: int
+    most: int
+    recurring: NDArray[np.int64]
     first: NDArray[np.int64]
     items: NDArray[np.uint64]
     used: NDArray[np.int64]
@@ -106,8 +118,9 @@ def load_memories(memories: HostMemories, new_blocks: NDArray[np.int64], new_wor
 @kernel
 def _lay_out(memories, new_blocks, new_words):
     # memories: HostMemories of h hosts  new_blocks, new_words: int64[h]  ->  Memory
-    blocks = _counts_of(memories.item_bounds, new_blocks, ITEM_ROOM, memories.item_hand, memories.item_floor)
-    words = _counts_of(memories.word_bounds, new_words, WORD_ROOM, memories.word_hand, memories.word_floor)
+    item_bounds, word_bounds = memories.item_bounds, memories.word_bounds
+    blocks = _counts_of(item_bounds, new_blocks, RARE_ITEMS, ITEM_ROOM, memories.item_hand, memories.item_floor)
+    words = _counts_of(word_bounds, new_words, WORD_ROOM, WORD_ROOM, memories.word_hand, memories.word_floor)
     for row in range(len(memories.hosts)):
         for place in range(memories.item_bounds[row], memories.item_bounds[row + 1]):
             _put(blocks, row, place - memories.item_bounds[row], memories.items[place])
@@ -119,19 +132,21 @@ def _lay_out(memories, new_blocks, new_words):
 
 
 @part
-def _counts_of(bounds, added, room, hand, floor):
-    # bounds: int64[h + 1], of the stored items  added: int64[h]  room: int64  hand: uint16[h]  floor: uint8[h]
+def _counts_of(bounds, added, rare, most, hand, floor):
+    # bounds: int64[h + 1], of the stored items  added: int64[h]  rare, most: int64  hand: uint16[h]  floor: uint8[h]
     # ->  Counts without items
     hosts = len(added)
     used, first, head_first = np.empty(hosts, np.int64), np.zeros(hosts + 1, np.int64), np.zeros(hosts + 1, np.int64)
     for row in range(hosts):
         used[row] = bounds[row + 1] - bounds[row]
-        slots, heads = min(used[row] + added[row], np.int64(room)), np.int64(1)
+        slots, heads = min(used[row] + added[row], np.int64(most)), np.int64(1)
         while heads < slots:
             heads *= 2
         first[row + 1], head_first[row + 1] = first[row] + slots, head_first[row] + heads
     return Counts(
-        np.full(hosts, room, np.int64),
+        np.int64(rare),
+        np.int64(most),
+        np.zeros(hosts, np.int64),
         first,
         np.zeros(first[hosts], np.uint64),
         used,
@@ -205,7 +220,7 @@ def common_limit(pages):  # float64 -> float64
 @inlined
 def pages_with(counts, row, identity):  # Counts, int64, int64 -> int64
     """The number of a host's pages that contain a block or title word, estimated; 0 if it is not remembered."""
-    slot = _slot_of(counts, row, identity)
+    slot = slot_of(counts, row, identity)
     return np.int64(0) if slot < 0 else _pages_of(counts.items[counts.first[row] + slot])
 
 
@@ -214,10 +229,10 @@ def count_page(counts, row, identity, url, text):  # Counts, int64, int64, uint6
     """Count a page for one of its blocks or title words. url, text: hashes of its URL and text"""
     sketches = np.uint64(1) << (url % np.uint64(COUNT_BITS) + np.uint64(_URLS_SHIFT))
     sketches |= np.uint64(1) << text % np.uint64(COUNT_BITS)
-    slot = _slot_of(counts, row, identity)
+    slot = slot_of(counts, row, identity)
     if slot < 0:
         error = np.int64(0)
-        if counts.used[row] < counts.room[row]:
+        if counts.used[row] < room_of(counts, row):
             slot = counts.used[row]
             counts.used[row] += 1
         else:
@@ -225,7 +240,16 @@ def count_page(counts, row, identity, url, text):  # Counts, int64, int64, uint6
             _take_out(counts, row, slot)
             error = counts.floor[row]
         _put(counts, row, slot, np.uint64(identity << _IDENTITY_SHIFT | error << _ERROR_SHIFT))
-    counts.items[counts.first[row] + slot] |= sketches
+    place = counts.first[row] + slot
+    before = _pages_of(counts.items[place])
+    counts.items[place] |= sketches
+    counts.recurring[row] += before < LEAST_TEMPLATE <= _pages_of(counts.items[place])
+
+
+@inlined
+def room_of(counts, row):  # Counts, int64 -> int64
+    """The most items of a host. It may have more: room shrinks when a recurring item leaves."""
+    return min(counts.rare + counts.recurring[row], counts.most)
 
 
 @inlined
@@ -250,7 +274,7 @@ def _head_of(counts, row, identity):  # Counts, int64, int64 -> int64
 
 
 @inlined
-def _slot_of(counts, row, identity):  # Counts, int64, int64 -> int64
+def slot_of(counts, row, identity):  # Counts, int64, int64 -> int64
     """The slot of an item among those of its host, or -1."""
     first = counts.first[row]
     slot = np.int64(counts.heads[_head_of(counts, row, identity)])
@@ -264,6 +288,7 @@ def _put(counts, row, slot, item):  # Counts, int64, int64, uint64  ->  counts
     """Write an item into a slot, and put it into its chain."""
     first = counts.first[row]
     head = _head_of(counts, row, np.int64(item >> np.uint64(_IDENTITY_SHIFT)))
+    counts.recurring[row] += _pages_of(item) >= LEAST_TEMPLATE
     counts.items[first + slot] = item
     counts.following[first + slot] = counts.heads[head]
     counts.heads[head] = np.int32(slot)
@@ -273,6 +298,7 @@ def _put(counts, row, slot, item):  # Counts, int64, int64, uint64  ->  counts
 def _take_out(counts, row, slot):  # Counts, int64, int64  ->  counts
     """Take the item of a slot out of its chain."""
     first = counts.first[row]
+    counts.recurring[row] -= _pages_of(counts.items[first + slot]) >= LEAST_TEMPLATE
     head = _head_of(counts, row, np.int64(counts.items[first + slot] >> np.uint64(_IDENTITY_SHIFT)))
     at = np.int64(counts.heads[head])
     if at == slot:
@@ -286,12 +312,12 @@ def _take_out(counts, row, slot):  # Counts, int64, int64  ->  counts
 @inlined
 def _slot_to_replace(counts, row):  # Counts, int64 -> int64;  ->  counts.hand, counts.floor, counts.items
     """The slot of the next item, from the hand on, that was seen on the fewest pages."""
-    first, room = counts.first[row], counts.room[row]
+    first, used = counts.first[row], counts.used[row]
     while True:
         fewest, rarest = np.int64(1 << 30), np.int64(0)
-        for _ in range(room):
+        for _ in range(used):
             slot = counts.hand[row]
-            counts.hand[row] = slot + 1 if slot + 1 < room else 0
+            counts.hand[row] = slot + 1 if slot + 1 < used else 0
             item = counts.items[first + slot]
             pages = _pages_of(item) + _error_of(item)
             if pages <= counts.floor[row]:
@@ -300,7 +326,7 @@ def _slot_to_replace(counts, row):  # Counts, int64 -> int64;  ->  counts.hand, 
                 fewest, rarest = pages, slot
         counts.floor[row] = min(fewest, np.int64(_MOST_ERROR))
         if fewest > _MOST_ERROR and not _age(counts, row, fewest - _MOST_ERROR):
-            counts.hand[row] = rarest + 1 if rarest + 1 < room else 0
+            counts.hand[row] = rarest + 1 if rarest + 1 < used else 0
             return rarest
 
 

@@ -87,6 +87,9 @@ may be template text."""
 EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
 """What an edited copy on such a host may have: a share of fresh words (an estimate; YOUNG_FRESH if it is exact), and a
 share of shingles in fresh blocks. A sample cannot tell a fresh run from edited words that lie close together."""
+FRESH_TEXT = 20.0
+"""All text may have this many fresh words, however many of its words are in blocks of links. Links are never fresh, so
+the fresh words are compared with the other words."""
 LEAST_MAIN_ON_HOST = 60
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
 the other text is compared too if there is as much other prose, or much more other text: a page that joins two texts is
@@ -345,6 +348,10 @@ def _contained_part(part, words, beside, lengths, pages, page, same, title, shar
     if edited and share_in_fresh_blocks(pages, page, compared) <= EDITED_BLOCKS:
         needed = min(needed, 1.0 - missing)
         most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
+    if part == ALL_TEXT:
+        # Beside a long list of links, a short text is a small share of all words.
+        outside_links = np.float64(compared.layout.words[part, 0])
+        most_fresh = min(most_fresh, max(FRESH_TEXT, (1.0 - bars.min_containment) * outside_links))
     most_fresh = min(most_fresh, most_allowed)
     _record_part(answer, row, contained, needed, fresh, most_fresh)
     if contained < needed or fresh > most_fresh:

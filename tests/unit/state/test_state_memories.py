@@ -233,7 +233,7 @@ BROKEN = [
     SOUND._replace(items=(slot(1), slot(2, urls=0))),
     SOUND._replace(words=(slot(1), slot(2, texts=0))),
     SOUND._replace(words=(slot(3), slot(2), slot(3, 2, 3, 4))),
-    SOUND._replace(items=tuple(slot(identity) for identity in range(1025))),
+    SOUND._replace(items=tuple(slot(identity) for identity in range(3073))),
     SOUND._replace(words=tuple(slot(identity) for identity in range(129))),
 ]
 
@@ -319,8 +319,8 @@ def test_a_memory_that_breaks_a_rule_is_a_programming_error(broken: ObviousMemor
 
 
 def test_a_memory_may_have_the_most_items_and_words() -> None:
-    slots = tuple(slot(identity * 2**18) for identity in range(1024))
-    most = SOUND._replace(items=slots, words=slots[:128], item_hand=1023, word_hand=127)
+    slots = tuple(slot(identity * 2**16) for identity in range(3072))
+    most = SOUND._replace(items=slots, words=slots[:128], item_hand=3071, word_hand=127)
     memories = memories_of([HostRow(host, *most) for host in range(5)])
     values = encode_memories(memories)
     assert values == [memory_value(most)] * 5
