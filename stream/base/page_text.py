@@ -20,7 +20,13 @@ keeps the MAIN_SAMPLES smallest hashes of its main text and the REST_SAMPLES sma
 sketches (Broder 1997), so every shingle whose hash is not above the largest kept one is in the sample.
 
 An entry keeps the ENTRY_SAMPLES smallest hashes of a page's distinctive text, each as 16 bits relative to a limit, and
-its ENTRY_BLOCKS heaviest distinctive blocks.
+its ENTRY_BLOCKS heaviest distinctive blocks. The two sketches of a page end at different hashes, so an entry has two
+limits, in one word:
+
+    limits = main >> 8 << 8 | part                                                                    uint32
+
+    main       no hash of main text up to this one is missing; its lowest 8 bits are all set
+    part       no hash of other text is missing up to (part + 1) / 256 of main
 """
 
 import numpy as np
@@ -38,8 +44,10 @@ MOST_BLOCKS = 1024
 MAIN_SAMPLES, REST_SAMPLES = 192, 128
 ENTRY_SAMPLES, ENTRY_BLOCKS = 192, 16
 EVERY_HASH = 2**32 - 1
-"""The limit of a sample that holds all shingles of its text."""
+"""The limit of a sample that holds all shingles of its text, and the limits of an entry with two of them."""
 _MANTISSA_BITS = 4
+_PART_BITS = 8
+_PARTS = 1 << _PART_BITS
 MOST_SIZE = 31 << 14
 
 
@@ -125,6 +133,26 @@ def width_of(sample):  # uint64 -> int64
 def hash_of(sample):  # uint64 -> int64
     """The hash of a shingle, below 2^32."""
     return np.int64(sample >> np.uint64(HASH_SHIFT))
+
+
+@inlined
+def pack_limits(main, rest):  # int64, int64 -> int64
+    """The limits of an entry, rounded down. main, rest: hashes up to which no hash of the text is missing"""
+    # The limit of the other text has to be at least one part of the limit of the main text.
+    each = max(np.int64(1), min(main + 1 >> _PART_BITS, rest + 1))
+    return each - 1 << _PART_BITS | min((rest + 1) // each, np.int64(_PARTS)) - 1
+
+
+@inlined
+def main_limit(limits):  # int64 -> int64
+    """The hash up to which an entry has all main text."""
+    return limits | _PARTS - 1
+
+
+@inlined
+def rest_limit(limits):  # int64 -> int64
+    """The hash up to which an entry has all other text."""
+    return ((limits >> _PART_BITS) + 1) * ((limits & _PARTS - 1) + 1) - 1
 
 
 @inlined

@@ -280,7 +280,7 @@ class OwnText(NamedTuple):
     site: uint16[c]
     main, whole, every: uint8[c], size codes (stream/base/page_text.py): words of the distinctive main text, of the main
     text without template text of the host, and of all distinctive text
-    limit: uint32[c], the sample holds all shingles whose hash is not above this
+    limit: uint32[c], the hashes up to which the sample holds all shingles (pack_limits in stream/base/page_text.py)
     sample: uint16[s], sample_bounds: int64[c + 1], hashes of shingles relative to the limit, ascending
     blocks: uint64[b], block_bounds: int64[c + 1], the heaviest blocks, ascending
     titles: uint16[t], title_bounds: int64[c + 1], hashes of the title's words, ascending

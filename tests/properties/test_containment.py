@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base import page_text
 from tests.fixtures.pages.hosts import Made, Paragraph, different, shingles_of, signatures_of
-from tests.reference.containment import ALL_TEXT, MAIN_TEXT, Comparison, PageView, entry_of, look_up
+from tests.reference.containment import ALL_TEXT, MAIN_TEXT, Comparison, PageView, entry_of, look_up, packed_limits
 from tests.reference.host_memory import Memory
 from tests.reference.packed_text import rounded_size, text_of, words_of_code
 
@@ -102,6 +102,45 @@ def test_estimates_are_close_to_exact_counts_and_lean_to_neither_side(shape: Sha
     assert -0.06 * size <= statistics.mean(fresh_errors) + (0.1 * size if shape.main >= 10_000 else 0) <= 0.16 * size
     assert max(fresh_errors) <= 0.1 * size + 10
     assert min(fresh_errors) >= -0.2 * size - 20
+
+
+@pytest.mark.parametrize("other", [200, 1_500, 60_000])
+def test_other_text_is_found_in_a_page_that_has_much_more_of_it(other: int) -> None:
+    dice, found = random.Random(2), list[float]()
+    for _ in range(PAIRS if other < 10_000 else 4):
+        old = blocks_of(dice, 100, 30, True) + blocks_of(dice, other, 30, False)
+        entry = entry_of(view_of(old))
+        for new in (old[:8], [*old[:4], *old[-8:]]):
+            compared = Comparison(view_of(new), entry)
+            found.append(compared.measure(ALL_TEXT).contained)
+            assert compared.measure(ALL_TEXT).fresh == 0
+    assert min(found) >= 0.97
+
+
+@njit
+def _unpacked(main, rest):  # type: ignore[no-untyped-def]
+    # main, rest: int64[k]  ->  int64[k, 3]: the packed limits, and both of them unpacked
+    limits = np.empty((len(main), 3), np.int64)
+    for place in range(len(main)):
+        packed = page_text.pack_limits(main[place], rest[place])
+        limits[place] = packed, page_text.main_limit(packed), page_text.rest_limit(packed)
+    return limits
+
+
+def test_packed_limits_are_rounded_down_and_close() -> None:
+    random = np.random.default_rng(1)
+    main, rest = ((2 ** random.uniform(8, 32, 20_000)).astype(np.int64) - 1 for _ in range(2))
+    main[:5_000], rest[2_500:7_500] = page_text.EVERY_HASH, page_text.EVERY_HASH
+    packed, main_limit, rest_limit = _unpacked(main, rest).T
+    assert packed.min() >= 0
+    assert packed.max() == page_text.EVERY_HASH
+    assert packed.tolist() == [packed_limits(*pair) for pair in zip(main.tolist(), rest.tolist(), strict=True)]
+    assert (main_limit <= main).all()
+    assert (rest_limit <= np.minimum(main_limit, rest)).all()
+    usual = rest >= main / 8
+    assert (main_limit[usual] >= main[usual] - 256).all()
+    assert (rest_limit[usual] >= np.minimum(main, rest)[usual] * 31 / 32 - 256).all()
+    assert (_unpacked(np.zeros(3, np.int64), np.array([0, 255, page_text.EVERY_HASH]))[:, 1] == 255).all()
 
 
 @njit

@@ -108,7 +108,7 @@ class EntryText(NamedTuple):
     """The text of an indexed page, as later pages are compared with it.
 
     main, whole, every: words of the distinctive main text, of the main text that is no template text, and of all
-    distinctive text  sample: hashes up to the limit, in 16 bits  blocks: the heaviest distinctive ones
+    distinctive text  limit: of packed_limits  sample: hashes in 16 bits  blocks: the heaviest distinctive ones
     """
 
     host: int
@@ -120,6 +120,21 @@ class EntryText(NamedTuple):
     sample: tuple[int, ...]
     blocks: frozenset[Block]
     titles: tuple[int, ...]
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The hashes up to which the sample has every shingle of the other text, and of the main text."""
+        steps, part = divmod(self.limit, 256)
+        return (steps + 1) * (part + 1) - 1, (steps + 1) * 256 - 1
+
+
+def packed_limits(main: int, rest: int) -> int:
+    """The limits of a sample in one word: that of the main text in steps of 256, the other one in 256ths of the first.
+
+    main, rest: the hashes up to which the main text and the other text have every shingle
+    """
+    each = max(1, min((main + 1) // 256, rest + 1))
+    return 256 * (each - 1) + min((rest + 1) // each, 256) - 1
 
 
 def entry_of(view: PageView) -> EntryText:
@@ -137,17 +152,17 @@ def entry_of(view: PageView) -> EntryText:
         rounded_size(whole),
         rounded_size(view.own_words),
         limit,
-        tuple(scaled(one, limit) for one in hashes),
+        tuple(scaled(one, limit // 256 * 256 + 255) for one in hashes),
         frozenset(heaviest),
         page.titles,
     )
 
 
 def entry_sample(view: PageView) -> tuple[int, list[int]]:
-    """The limit of a sample and its hashes, ascending: the smallest ones of the text that counts in comparisons.
+    """The limits of a sample and its hashes, ascending: the smallest ones of the text that counts in comparisons.
 
-    That is text that is no template text, or distinctive nevertheless; all text if there is none. Below the limit the
-    sample has every shingle of this text's main text, or of its other text if it has no main text.
+    That is text that is no template text, or distinctive nevertheless; all text if there is none. If none of it is main
+    text, both limits are those of the other text.
     """
     page = view.page
     counts = [own or not template for own, template in zip(view.own, view.template, strict=True)]
@@ -155,8 +170,9 @@ def entry_sample(view: PageView) -> tuple[int, list[int]]:
     limit = page.complete_below(kept=any(page.blocks[sample.place].kept for sample in chosen))
     hashes = sorted(sample.hash for sample in chosen)
     if len(hashes) > ENTRY_SAMPLES:
-        limit = min(limit, hashes[ENTRY_SAMPLES - 1])
-    return limit, [one for one in hashes[:ENTRY_SAMPLES] if one <= limit]
+        limit = min(limit, hashes[ENTRY_SAMPLES] - 1)
+    limit = packed_limits(limit, page.complete_below(kept=False))
+    return limit, [one for one in hashes[:ENTRY_SAMPLES] if one <= limit // 256 * 256 + 255]
 
 
 def scaled(value: int, limit: int) -> int:
@@ -190,8 +206,8 @@ class Comparison:
         for one in self.page.samples:
             if self.whole[one.place]:
                 self.found.append(True)
-            elif one.hash <= entry.limit:
-                self.found.append(scaled(one.hash, entry.limit) in sample)
+            elif one.hash <= entry.limits[self.page.blocks[one.place].kept]:
+                self.found.append(scaled(one.hash, entry.limits[True]) in sample)
             else:
                 self.found.append(None)
 
@@ -207,7 +223,7 @@ class Comparison:
 
     def density(self, kept: bool) -> float:
         """The share of shingles of the main text, or of the other text, that are compared."""
-        return min(self.entry.limit + 1.0, self.view.complete_below[kept] + 1.0) / 2.0**32
+        return min(self.entry.limits[kept] + 1.0, self.view.complete_below[kept] + 1.0) / 2.0**32
 
     def is_in(self, part: int, place: int) -> bool:
         """Whether a block belongs to a part of the page."""

@@ -74,10 +74,10 @@ class Pair:
         self.common = view.common_words > view.whole_words / 2
         words = view.memory.words
         theirs = {word for word in entry.titles if words.pages_with(word) <= view.memory.common_limit}
+        overlap = len(view.rare & theirs) / len(view.rare | theirs) if view.rare or theirs else None
         self.shared_words = len(view.rare & theirs) if self.same_host else 0
-        self.title: float | None = None
-        if self.same_host and (view.rare or theirs):
-            self.title = len(view.rare & theirs) / len(view.rare | theirs)
+        self.title = overlap if self.same_host else None
+        self.one_article = not self.same_host and overlap is not None and overlap >= 0.5
 
     def score(self) -> float | None:
         """The smallest containment of the parts if each is enough, and the entry is not too long."""
@@ -213,11 +213,15 @@ class Pair:
             needed = max(needed, NEARLY_ALL if asked.words <= TEMPLATE_WORDS else 1.0 - 0.625 * missing)
         elif thin and self.title is None:
             needed = 1.0 - 0.75 * missing
-        if not self.same_host and asked.part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT):
+        if self.is_strict(asked.part):
             needed = max(needed, NEARLY_ALL)
         if asked.beside and asked.part != MAIN_TEXT:
             needed = min(needed, 1.0 - missing - BESIDE)
         return needed
+
+    def is_strict(self, part: int) -> bool:
+        """Whether nearly all of a part must be contained: of common text under other titles, and of template text."""
+        return not self.same_host and (part == TEMPLATE_TEXT or (part == WHOLE_MAIN_TEXT and not self.one_article))
 
     def most_fresh(self, asked: Part, needed: float, thin: bool, young: bool) -> float:
         """The most fresh words of a part."""
@@ -225,7 +229,7 @@ class Pair:
         most = (1.0 - needed) * asked.words
         if thin and self.same_host and self.title is None:
             most = 0.625 * (1.0 - self.bars.min_containment) * asked.words
-        if asked.part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not self.same_host:
+        if self.is_strict(asked.part):
             most = NEARLY_NONE * asked.words
         if (thin and not self.same_host and not young) or (asked.beside and asked.part != MAIN_TEXT):
             most = by_default

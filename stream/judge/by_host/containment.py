@@ -7,7 +7,9 @@
 Both are measured over a part of the page: its main text, all its distinctive text, or all its text. The other page is
 known by a sample of its shingles, and by its heaviest blocks. A block of the page that the other page has too counts
 whole. Other shingles are compared if their hashes are below the limits of both samples; each stands for as many
-shingles as its sample leaves out (Horvitz and Thompson 1952).
+shingles as its sample leaves out (Horvitz and Thompson 1952). The samples of main text and of other text have limits of
+their own. Shingles of the other text of a page are nearly always in the other text of the other page, if at all, and
+are compared up to that limit.
 """
 
 from typing import NamedTuple
@@ -24,8 +26,10 @@ from spotsieve.stream.base.page_text import (
     hash_of,
     identity_of,
     is_kept,
+    main_limit,
     place_of,
     position_of,
+    rest_limit,
     scaled_hash,
     width_of,
     words_of,
@@ -88,9 +92,10 @@ class PairComparison(NamedTuple):
     found: bool[MAIN_SAMPLES + REST_SAMPLES], of each sampled shingle: whether the other page's sample has it
     hits: int64[MAIN_SAMPLES + REST_SAMPLES], the places of these shingles in the sample
     whole: bool[MOST_BLOCKS], blocks that the other page has too  wholes: int64[MOST_BLOCKS], their places
-    counts: int64[2], the number of hits and of wholes
+    counts: int64[3], the number of hits, of wholes, and of the page's hashes up to limits[1]
     figures: float64[PARTS, 2], by CONTAINMENT, ...; of the parts that were measured
     by_block: float64[MOST_BLOCKS, 2], compared shingles and found shingles of each block
+    limits: int64[2], the hashes up to which the other page's sample tells about main text, and about other text
     density: float64[2], the shares of the shingles that are compared: of main text, and of other text
     ordered: the sample of the page
     layout: the parts of the page
@@ -103,6 +108,7 @@ class PairComparison(NamedTuple):
     counts: NDArray[np.int64]
     figures: NDArray[np.float64]
     by_block: NDArray[np.float64]
+    limits: NDArray[np.int64]
     density: NDArray[np.float64]
     ordered: OrderedSample
     layout: PartLayout
@@ -116,9 +122,10 @@ def new_comparison() -> PairComparison:
         np.zeros(samples, np.int64),
         np.zeros(MOST_BLOCKS, np.bool_),
         np.zeros(MOST_BLOCKS, np.int64),
-        np.zeros(2, np.int64),
+        np.zeros(3, np.int64),
         np.zeros((PARTS, 2)),
         np.zeros((MOST_BLOCKS, 2)),
+        np.zeros(2, np.int64),
         np.zeros(2),
         new_ordered_sample(),
         PartLayout(
@@ -138,14 +145,16 @@ def find_shared(pages, page, others, other, compared):
 
     PageTexts, int64, EntryTexts, int64  ->  compared: PairComparison; returns whether there is any: bool
     """
-    ordered, limit = compared.ordered, np.int64(others.limit[other])
+    ordered, limits = compared.ordered, np.int64(others.limit[other])
+    limit, limit_of_rest = main_limit(limits), rest_limit(limits)
     order_sample(pages, page, ordered)
     scale_sample(ordered, limit)
     for hit in range(compared.counts[0]):
         compared.found[compared.hits[hit]] = False
     for at in range(compared.counts[1]):
         compared.whole[compared.wholes[at]] = False
-    hits = np.int64(0)
+    first, hits = pages.block_bounds[page], np.int64(0)
+    begin = pages.sample_bounds[page]
     for at in range(others.sample_first[other], others.sample_end[other]):
         wanted = np.int64(others.sample[at])
         if ordered.scaled[wanted >> 6] >> np.uint64(wanted & 63) & np.uint64(1):
@@ -153,13 +162,16 @@ def find_shared(pages, page, others, other, compared):
                 if scaled_hash(hash_at(ordered, rank), limit) != wanted:
                     break
                 place = place_at(ordered, rank)
+                kept = is_kept(pages.blocks[first + place_of(pages.samples[begin + place])])
                 # Two hashes of the other page may be the same in 16 bits.
-                if not compared.found[place]:
+                if not compared.found[place] and (kept or hash_at(ordered, rank) <= limit_of_rest):
                     compared.found[place], compared.hits[hits] = True, place
                     hits += 1
     compared.counts[0], compared.counts[1] = hits, _find_blocks(pages, page, others, other, compared)
+    compared.counts[2] = _hashes_up_to(ordered, limit_of_rest)
+    compared.limits[0], compared.limits[1] = limit, limit_of_rest
     compared.density[0] = (min(ordered.limits[0], limit) + 1.0) / _ALL
-    compared.density[1] = (min(ordered.limits[1], limit) + 1.0) / _ALL
+    compared.density[1] = (min(ordered.limits[1], limit_of_rest) + 1.0) / _ALL
     return compared.counts[0] + compared.counts[1] > 0
 
 
@@ -186,6 +198,19 @@ def _rank_of(ordered, wanted):  # OrderedSample, int64 -> int64
     while scaled_hash(hash_at(ordered, rank), ordered.below[1]) < wanted:
         rank += 1
     return rank
+
+
+@inlined
+def _hashes_up_to(ordered, limit):  # OrderedSample, int64 -> int64
+    """The number of hashes of a page up to a limit that is not above below[1]."""
+    low, high = np.int64(0), ordered.below[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if hash_at(ordered, middle) <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inlined
@@ -247,8 +272,8 @@ def most_contained(part, pages, page, view, compared):
     _lay_out(part, pages, page, view, compared)
     first, begin = pages.block_bounds[page], pages.sample_bounds[page]
     main_shingles, rest_shingles = 1.0 / compared.density[0], 1.0 / compared.density[1]
-    smaller, shared = ordered.below[0], 0.0
-    every = main_shingles * layout.smaller[part, 0, smaller] + rest_shingles * layout.smaller[part, 1, smaller]
+    main, rest, shared = ordered.below[0], compared.counts[2], 0.0
+    every = main_shingles * layout.smaller[part, 0, main] + rest_shingles * layout.smaller[part, 1, rest]
     for hit in range(compared.counts[0]):
         place = place_of(pages.samples[begin + compared.hits[hit]])
         if layout.start[part, place] != _OUTSIDE and not compared.whole[place]:
@@ -278,8 +303,6 @@ def measure_part(part, pages, page, view, compared):
     layout = compared.layout
     _lay_out(part, pages, page, view, compared)
     first, count = pages.block_bounds[page], pages.block_bounds[page + 1] - pages.block_bounds[page]
-    # find_shared scaled the page's sample to the limit of the other page's.
-    limit = compared.ordered.below[1]
     exact = compared.density[0] == 1.0 and compared.density[1] == 1.0
     main_shingles, rest_shingles = 1.0 / compared.density[0], 1.0 / compared.density[1]
     compared.by_block[:count] = 0.0
@@ -297,9 +320,10 @@ def measure_part(part, pages, page, view, compared):
         place = place_of(sample)
         part_start, whole = layout.start[part, place], compared.whole[place]
         found = whole or compared.found[at - begin]
-        if part_start == _OUTSIDE or (not found and hash_of(sample) > limit):
+        kept = is_kept(pages.blocks[first + place])
+        if part_start == _OUTSIDE or (not found and hash_of(sample) > compared.limits[0 if kept else 1]):
             continue
-        stands_for = main_shingles if is_kept(pages.blocks[first + place]) else rest_shingles
+        stands_for = main_shingles if kept else rest_shingles
         compared.by_block[place, 0] += 1.0
         compared.by_block[place, 1] += found
         if not whole:

@@ -17,6 +17,8 @@ from spotsieve.stream.base.page_text import (
     hash_of,
     identity_of,
     is_kept,
+    main_limit,
+    pack_limits,
     place_of,
     scaled_hash,
     size_code,
@@ -246,12 +248,14 @@ def _keep_sample(pages, page, flags, has_own, own, ordered):
         if not has_own or _is_compared(flags[place]):
             found += 1
             has_main |= is_kept(pages.blocks[first + place])
-            if found == ENTRY_SAMPLES:
-                largest = hash_at(ordered, rank)
+            if found == ENTRY_SAMPLES + 1:
+                largest = hash_at(ordered, rank) - 1
     # The sample of a page is complete only below the largest hash of a full stratum; main text comes first.
     limit = ordered.limits[0 if has_main else 1]
     if found > ENTRY_SAMPLES:
         limit = min(limit, largest)
+    limits = pack_limits(limit, ordered.limits[1])
+    limit = main_limit(limits)
     written = own.sample_first[page]
     end = written + ENTRY_SAMPLES
     for rank in range(pages.sample_bounds[page + 1] - begin):
@@ -263,7 +267,7 @@ def _keep_sample(pages, page, flags, has_own, own, ordered):
             own.sample[written] = np.uint16(scaled_hash(value, limit))
             written += 1
     own.sample_end[page] = written
-    own.limit[page] = np.uint32(limit)
+    own.limit[page] = np.uint32(limits)
 
 
 @inlined

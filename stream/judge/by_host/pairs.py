@@ -7,7 +7,7 @@ They are measured over one or two parts of the page, and must be enough in each:
 - its distinctive main text, if that is long enough to speak for the page;
 - all its distinctive text: alone if the main text is short, beside it if the page has distinctive text outside of it;
 - its main text with common text, if that is most of it. Between two hosts, this part then decides alone: a syndicated
-  article is found so;
+  article is found so. If the titles are similar, it is no text of a theme, and needs no more than other text;
 - all its main text, if the page consists of template text only.
 
 More is required where less is known:
@@ -115,8 +115,9 @@ SURE, SURE_WORDS = 0.95, 20
 """A text of SURE_WORDS words is a copy whatever the titles are if this share of it is contained, its heading not
 counted."""
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.05
-"""The containment that template text and common text need between two hosts, and the share of fresh words they may
-have; also the containment of a short page while the template text of its host is unknown."""
+"""The containment that template text and common text need between two hosts, unless the titles are similar, and the
+share of fresh words they may have; also the containment of a short page while the template text of its host is
+unknown."""
 WHOLE_SHARE = 0.3
 """Between two hosts, main text with common text speaks for a page if it is this share of the words outside links."""
 MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
@@ -183,6 +184,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
         )
     beside = not alone and speaks + (both or not speaks) + with_common > 1
     title, shared_words, short_enough, lengths, first = NO_TITLE, np.int64(0), True, 1.0, True
+    one_article = False
     score, enough = 2.0, True
     for part in range(PARTS):
         words = figures[MAIN]
@@ -203,12 +205,15 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
             first = False
             if same:
                 title, shared_words = _title_overlap(pages, page, others, other, memory, row, view)
+            elif alone:
+                overlap = _title_overlap(pages, page, others, other, memory, row, view)[0]
+                one_article = overlap >= SIMILAR_TITLE
             answer.figures[thresholds.PAIR_TITLE] = title
             short_enough, lengths = _record_length(pages, page, others, other, same, memory, row, view, answer)
             if not (short_enough or bars.drop_parts or explains):
                 return
         value = _contained_part(
-            part, words, beside, lengths, pages, page, same, title, shared_words, view, bars, answer
+            part, words, beside, lengths, pages, page, same, title, shared_words, one_article, view, bars, answer
         )
         enough &= value >= 0.0
         score = min(score, value)
@@ -308,11 +313,14 @@ def _template_words(pages, page):  # PageTexts, int64 -> float64
 
 
 @inlined
-def _contained_part(part, words, beside, lengths, pages, page, same, title, shared_words, view, bars, answer):
+def _contained_part(
+    part, words, beside, lengths, pages, page, same, title, shared_words, one_article, view, bars, answer
+):
     """Record a part of a page, after measure_part; its containment if it is enough, else -1: float64.
 
     words: float64, of the part  beside: bool, another part is compared too  lengths: float64, of _record_length
     title: float64, overlap of the titles  shared_words: int64, rare title words of both pages
+    one_article: bool, pages of two hosts have similar titles, and most of the main text is common text
     """
     figures, compared = view.figures, answer.compared
     contained, fresh = compared.figures[part, CONTAINMENT], compared.figures[part, FRESH]
@@ -323,13 +331,14 @@ def _contained_part(part, words, beside, lengths, pages, page, same, title, shar
     if thin and part == ALL_TEXT:
         contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared_words)
     missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
-    needed = _needed_containment(part, words, thin, young, beside, same, title, missing)
+    strict = part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not same and not one_article
+    needed = _needed_containment(part, words, thin, young, beside, same, title, missing, strict)
     density = compared.density[0]
     needed += MARGIN * np.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
     most_fresh = (1.0 - needed) * words
     if thin and same and title == NO_TITLE:
         most_fresh = CAREFUL * (1.0 - bars.min_containment) * words
-    if part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not same:
+    if strict:
         most_fresh = NEARLY_NONE * words
     if (thin and not same and not young) or (beside and part != MAIN_TEXT):
         most_fresh = (1.0 - bars.min_containment) * words
@@ -374,8 +383,11 @@ def _record_part(answer, row, contained, needed, fresh, most_fresh):  # PairResu
 
 
 @inlined
-def _needed_containment(part, words, thin, young, beside, same, title, missing):
-    """The required containment of a part: float64. missing: the share that may be missing by default"""
+def _needed_containment(part, words, thin, young, beside, same, title, missing, strict):
+    """The required containment of a part: float64.
+
+    missing: the share that may be missing by default  strict: nearly all is required
+    """
     needed = 1.0 - missing
     if same and title < SAME_TITLE:
         needed = 1.0 - CAREFUL * missing
@@ -385,7 +397,7 @@ def _needed_containment(part, words, thin, young, beside, same, title, missing):
         needed = max(needed, NEARLY_ALL if words <= TEMPLATE_WORDS else 1.0 - CAREFUL * missing)
     elif thin and title == NO_TITLE:
         needed = 1.0 - THIN_CAREFUL * missing
-    if not same and part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT):
+    if strict:
         needed = max(needed, NEARLY_ALL)
     if beside and part != MAIN_TEXT:
         needed = min(needed, 1.0 - missing - BESIDE)
