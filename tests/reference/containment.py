@@ -161,8 +161,8 @@ def entry_of(view: PageView) -> EntryText:
 def entry_sample(view: PageView) -> tuple[int, list[int]]:
     """The limits of a sample and its hashes, ascending: the smallest ones of the text that counts in comparisons.
 
-    That is text that is no template text, or distinctive nevertheless; all text if there is none. If none of it is main
-    text, both limits are those of the other text.
+    That is text that is no template text, or distinctive nevertheless; all text if there is none. Without main text,
+    the limit of the other text is the limit of both.
     """
     page = view.page
     counts = [own or not template for own, template in zip(view.own, view.template, strict=True)]
