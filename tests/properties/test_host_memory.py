@@ -300,7 +300,8 @@ def test_a_full_memory_keeps_what_many_pages_have() -> None:
         assert run([record], state, limits) == run_reference([record], reference_kernel)
         assert_same_memory(state, reference_kernel)
     (known,) = memories_of(state, [host_hash(1)]).values()
-    assert RARE_ITEMS <= len(known.blocks.slots) <= RARE_ITEMS + len(common)
+    # It had room for the common blocks, and for some that were on three pages for a while.
+    assert RARE_ITEMS < len(known.blocks.slots) <= RARE_ITEMS + 40
     assert len(known.words.slots) == MOST_WORDS
     assert {item_of(block_of(packed(one)).identity) for one in common} <= {slot[0] for slot in known.blocks.slots}
     assert {0, 1, 2} <= {slot[0] for slot in known.words.slots}
