@@ -16,6 +16,7 @@ from spotsieve.state.snapshot.checkpoints import checkpoint_of
 from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.store.opening import checkpoint_backend, checkpoint_state, read_meta
 from spotsieve.state.store.rocks import CheckpointBackend
+from spotsieve.state.store.rocks_options import can_all_be_open
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
@@ -37,8 +38,8 @@ def read_only_state(
 ) -> Iterator[State]:
     """Open a snapshot, or a checkpoint of a state directory. If a process owns the state, it makes the checkpoint.
 
-    hold: False removes the checkpoint as soon as RocksDB has opened all its files. Then a long read does not block
-    other requests; the disk space is freed when the read ends.
+    hold: False removes the checkpoint as soon as RocksDB has opened all its files, if all can be open at a time.
+    Then a long read does not block other requests; the disk space is freed when the read ends.
     part: whether the state of a shard is allowed
     Raises StateError if there is no state, the owner does not respond in time, or another request is open;
     CorruptRecord.
@@ -49,7 +50,7 @@ def read_only_state(
         else:
             path = requesting.enter_context(checkpoint_of(directory, timeout_s, on_progress))
         state = closing.enter_context(checkpoint_state(directory, path, part=part))
-        if not hold:
+        if not hold and can_all_be_open(path):
             requesting.close()
         yield state
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rocksdict import Options, Rdict
 
-from spotsieve.state.directory import INDEX_FOLDER, make_directory
+from spotsieve.state.directory import INDEX_FOLDER, make_directory, readable_by_others
 from spotsieve.state.format.common_text import read_common_text
 from spotsieve.state.format.entries import ENTRY_BYTES
 from spotsieve.state.format.meta import (
@@ -33,7 +33,7 @@ from spotsieve.state.store.entry_cache import EntryCache
 from spotsieve.state.store.loaded import PendingVerdictRanges
 from spotsieve.state.store.rocks import CheckpointBackend, RocksBackend, opened_secondary
 from spotsieve.state.store.rocks_errors import REBUILD
-from spotsieve.state.store.rocks_options import column_families, database_options
+from spotsieve.state.store.rocks_options import column_families, database_options, too_few_open_files
 from spotsieve.state.store.state import MetaValues, State, begin_state
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.model import IndexSettings
@@ -69,6 +69,11 @@ def disk_state(
     except BaseException:
         backend.close()
         raise
+
+
+def state_warnings(directory: Path) -> list[str]:
+    """Return warnings, each with its fix, about a state that this process has opened for writing."""
+    return [text for text in (readable_by_others(directory), too_few_open_files(directory)) if text is not None]
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from spotsieve.state.store.rocks_options import (
     PARTS_OPTION,
     TUNING,
     WHOLE_PER_CACHE,
+    can_all_be_open,
     column_families,
     database_options,
 )
@@ -291,14 +292,18 @@ class CheckpointBackend(RocksBackend):
 def opened_secondary(directory: Path, path: Path, families: dict[str, Options]) -> Iterator[Rdict]:
     """Open the database at path as a secondary instance, which takes no lock. rocksdict writes its configuration there.
 
+    All table files are open and stay open if can_all_be_open(path), so that they may be removed meanwhile.
     RocksDB's read-only mode cannot be used: it ends the process with a segmentation fault if the manifest lists
     write-ahead logs, in RocksDB 9.8 as in 9.9 (facebook/rocksdb issue 13235).  directory: for messages
     Raises StateError, CorruptRecord.
     """
     with ExitStack() as closing:
         scratch = closing.enter_context(TemporaryDirectory(prefix="spotsieve-"))
+        options = database_options()
+        if can_all_be_open(path):
+            options.set_max_open_files(-1)
         with rocks_errors(directory, "read"):
-            database = Rdict(str(path), database_options(), families, AccessType.secondary(scratch))
+            database = Rdict(str(path), options, families, AccessType.secondary(scratch))
         closing.callback(_close, database)
         yield database
 

@@ -1,6 +1,7 @@
 """Sets the RocksDB options of every column family, with the measurements that they are based on."""
 
 import resource
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,12 +16,16 @@ from rocksdict import (
     Options,
 )
 
+from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.store.backend import FAMILIES
 from spotsieve.stream.base.settings.model import IndexSettings
 
 MIB = 2**20
 MEMTABLES = 8
 LEAST_OPEN_FILES, MOST_OPEN_FILES = 32, 4096
+FILE_LIMIT = 2**17
+"""The soft limit of open files that a process takes if its hard limit allows it: room for the table files of many
+states, and for the most connections of `spotsieve serve`."""
 _BASE = Path(__file__).parent / "rocksdb"
 """Holds an options file with track_and_verify_wals_in_manifest, for which rocksdict has no setter."""
 
@@ -66,6 +71,8 @@ TUNING = Tuning()
 def database_options(tuning: Tuning = TUNING) -> Options:
     """Return the options of the database and of the default family, which holds only the meta values.
 
+    The process raises its soft limit of open files first. Every opening of a database takes its options from here.
+
     Every check is on, some of them also by RocksDB's defaults: damage must stop the process, not change a verdict.
     The manifest tracks the write-ahead logs, so a state with a missing or cut log does not open. Without tracking, a
     lost file loses its records and keeps later ones: a state of position 1209 opened with 210 of 1,210 entries. The
@@ -83,6 +90,7 @@ def database_options(tuning: Tuning = TUNING) -> Options:
     options.set_stats_persist_period_sec(0)
     options.set_max_total_wal_size(256 * MIB)
     options.set_write_buffer_size(MIB)
+    raise_file_limit()
     options.set_max_open_files(most_open_files())
     options.set_use_direct_reads(tuning.direct)
     options.set_use_direct_io_for_flush_and_compaction(tuning.direct)
@@ -91,15 +99,52 @@ def database_options(tuning: Tuning = TUNING) -> Options:
     return options
 
 
+def raise_file_limit() -> None:
+    """Raise the soft limit of open files to FILE_LIMIT, or to the hard limit if that is lower. Never lower it.
+
+    The usual soft limit of 1,024 is for programs that wait by select().
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = FILE_LIMIT if hard == resource.RLIM_INFINITY else min(hard, FILE_LIMIT)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):  # A system may allow less than its hard limit says.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def file_limit() -> int:
+    """Return how many files the process may open now; FILE_LIMIT if there is no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return FILE_LIMIT if soft == resource.RLIM_INFINITY else soft
+
+
 def most_open_files() -> int:
     """Return how many table files RocksDB may hold open: half of the process's limit; connections need the rest.
 
     4,096 files hold 250 GB. Beyond the bound RocksDB closes the least recently used file. Without a bound it keeps all
     files open, and a large state exceeds the limit of the process.
     """
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_OPEN_FILES if limit == resource.RLIM_INFINITY else min(limit // 2, MOST_OPEN_FILES)
-    return max(most, LEAST_OPEN_FILES)
+    return max(min(file_limit() // 2, MOST_OPEN_FILES), LEAST_OPEN_FILES)
+
+
+def can_all_be_open(path: Path) -> bool:
+    """Whether half of the process's limit is enough to hold all table files of the database at path open."""
+    return _table_count(path) <= file_limit() // 2
+
+
+def too_few_open_files(directory: Path) -> str | None:
+    """Return a warning with the fix if the limit of open files is too low for the table files of a state, else None."""
+    tables, most = _table_count(directory / INDEX_FOLDER), most_open_files()
+    if most >= min(tables, MOST_OPEN_FILES):
+        return None
+    return (
+        f"{directory} has {tables:,} table files, and only {most:,} can be open at a time, because this process may "
+        f"open {file_limit():,} files: look-ups open table files again and again. Raise the hard limit to "
+        f"{2 * MOST_OPEN_FILES:,} (ulimit -Hn, LimitNOFILE of systemd, --ulimit nofile of Docker)"
+    )
+
+
+def _table_count(path: Path) -> int:
+    return sum(1 for _ in path.glob("*.sst"))
 
 
 def column_families(settings: IndexSettings | None, tuning: Tuning = TUNING) -> dict[str, Options]:

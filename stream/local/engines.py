@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from spotsieve.state.directory import readable_by_others
 from spotsieve.state.format.meta import LogIdentity, draw_log_identity
 from spotsieve.state.identity import (
     check_first_record,
@@ -36,7 +35,7 @@ from spotsieve.state.log.record import (
 from spotsieve.state.snapshot.checkpoints import Requests
 from spotsieve.state.still.reading import salt_from
 from spotsieve.state.store.memory import memory_state
-from spotsieve.state.store.opening import disk_state
+from spotsieve.state.store.opening import disk_state, state_warnings
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -140,7 +139,7 @@ class LocalEngine:
                 else make_engine(self._state, self._log)
             )
             self._requests = Requests(directory, self._state)
-            self.notices.extend(filter(None, [readable_by_others(directory)]))
+            self.notices.extend(state_warnings(directory))
             self._begin_log(text, first, on_catch_up)
         except BaseException:
             self.close()

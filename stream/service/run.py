@@ -14,7 +14,7 @@ import prometheus_client
 from structlog.stdlib import BoundLogger
 
 import spotsieve
-from spotsieve.state.directory import readable_by_others
+from spotsieve.state.store.opening import state_warnings
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import (
     EXIT_OK,
@@ -127,8 +127,8 @@ class Service:
             self._starting = "opening the state"
             opened = self._open(self._settings)
             freeze_loaded_objects()
-            wide = readable_by_others(self._settings.index.directory) if opened.state is not None else None
-            for warning in filter(None, (wide, self._settings.scheme.caution())):
+            found = state_warnings(self._settings.index.directory) if opened.state is not None else ()
+            for warning in filter(None, (*found, self._settings.scheme.caution())):
                 logger().warning(warning)
             try:
                 with asyncio.Runner(loop_factory=_loop_factory()) as runner:

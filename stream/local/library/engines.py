@@ -21,6 +21,7 @@ from spotsieve.state.identity import check_identity
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.still.reading import describe, identity_of, read_only_state
+from spotsieve.state.store.rocks_options import too_few_open_files
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import COMPILING, ProgressLine
@@ -161,6 +162,8 @@ def open_to_query(directory: Path | None, settings_for: SettingsFor) -> OpenEngi
         settings = settings_for(state.identity.settings)
         check_identity(str(directory), state.identity, verdict_settings_text(settings), state.identity.log)
         scheme = salted(_ready_scheme(settings), state.salt)
+        if (warning := too_few_open_files(directory)) is not None:
+            LOGGER.warning("%s", warning)
         view = FixedView(state, settings)
         return OpenEngine(settings, scheme, None, view, opening.pop_all().close)
 

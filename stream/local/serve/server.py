@@ -8,7 +8,6 @@ import contextlib
 import gc
 import hmac
 import ipaddress
-import resource
 import signal
 import socket
 import ssl
@@ -28,6 +27,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from spotsieve.state.store.rocks_options import file_limit, most_open_files, raise_file_limit
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.base.tasks import TaskScope
@@ -236,25 +236,22 @@ new connection waited seconds behind those of a flood, although requests on open
 
 def bind(settings: ServeSettings) -> socket.socket:
     """The listening socket. Raises SettingError if the port is in use, or serve.connections are too many."""
-    _allow_files(settings.connections)
+    _check_connections(settings.connections)
     return listen("serve.port", settings.host, settings.port, BACKLOG)
 
 
-SPARE_FILES = 512
-"""Open files beside connections, of which RocksDB has most."""
+SPARE_FILES = 128
+"""Open files beside connections and table files."""
 
 
-def _allow_files(connections: int) -> None:
-    """Let the process have enough open files. Raises SettingError if it must not."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    infinite = resource.RLIM_INFINITY
-    if hard != infinite and hard < connections + SPARE_FILES:
-        rule = f"must be at most {max(0, hard - SPARE_FILES):,}, because this process may open {hard:,} files"
-        raise SettingError("serve.connections", rule, connections, "raise the limit (ulimit -n), or lower the setting")
-    # RocksDB takes up to a half.
-    enough = 2 * (connections + SPARE_FILES)
-    if soft != infinite and soft < enough:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (enough if hard == infinite else min(hard, enough), hard))
+def _check_connections(connections: int) -> None:
+    """Check that the process may have so many connections open beside a large state. Raises SettingError."""
+    raise_file_limit()
+    allowed = file_limit() - most_open_files() - SPARE_FILES
+    if connections > allowed:
+        rule = f"must be at most {max(0, allowed):,}, because this process may open {file_limit():,} files"
+        then = "raise the hard limit of open files (ulimit -Hn, LimitNOFILE of systemd), or lower the setting"
+        raise SettingError("serve.connections", rule, connections, then)
 
 
 def serve(
