@@ -57,9 +57,8 @@ from spotsieve.stream.files.warc.http import HttpResponse, read_http
 from spotsieve.stream.sharding.records.frame import ColumnReader, decode_body, decode_round_record, encode_round_record
 from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.sign.features.sieve import blocks_of as kept_blocks_of
-from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.sign.intake import Decoder, Message, mime
 from spotsieve.stream.sign.intake.charset import to_utf8, undo_double_encoding
-from spotsieve.stream.sign.intake.mhtml import read_mhtml
 from spotsieve.stream.sign.schemes.identity import identity_columns
 from spotsieve.stream.sign.schemes.registry import SCHEMES as REGISTERED
 from spotsieve.stream.sign.schemes.registry import scheme_of
@@ -159,11 +158,13 @@ def read_charset(data: bytes) -> None:
 
 def read_saved_page(data: bytes) -> None:
     """First byte: whether the body has a Content-Type of its own."""
-    saved = read_mhtml(data[1:], "multipart/related" if data[:1] > b"\x7f" else "", MAX_PAGE_BYTES)
-    if saved is not None:
-        assert saved.html.decode() is not None
-        # Legacy bytes take up to 3 bytes in UTF-8, and each part a line before it.
-        assert len(saved.html) <= 9 * len(data)
+    body = data[1:]
+    saved = mime.read_mhtml(body, "multipart/related" if data[:1] > b"\x7f" else "", MAX_PAGE_BYTES)
+    for found in (saved, mime.read_message(body, None, MAX_PAGE_BYTES)):
+        if found is not None and found.text is not None and found.text is not body:
+            assert found.text.decode() is not None
+            # Legacy bytes take up to 3 bytes in UTF-8, and each part tags around it.
+            assert len(found.text) <= 9 * len(data) + 64
 
 
 def read_scripts(data: bytes) -> None:
@@ -558,6 +559,9 @@ MANIFESTS = (
 )
 
 MESSAGES = (
+    b"From: a\nSubject: b\n",
+    b"From a\nFrom: a\nSubject: b\n\n",
+    b"Content-Type: multipart/alternative; boundary=b\r\n",
     b"Content-Type: multipart/related; boundary=b\r\n",
     b"\r\n--b\r\n",
     b"--b--",
@@ -608,7 +612,7 @@ TARGETS = {
     for target in (
         FuzzTarget("message", "messages, in every format, to signatures", read_message, (*JSON, *MARKUP)),
         FuzzTarget("charset", "bodies under any declared character set", read_charset, MARKUP),
-        FuzzTarget("saved-page", "pages saved as MHTML", read_saved_page, (*MESSAGES, *MARKUP)),
+        FuzzTarget("saved-page", "saved pages and messages in MIME", read_saved_page, (*MESSAGES, *MARKUP)),
         FuzzTarget("script-text", "the text in scripts of pages", read_scripts, (*SCRIPTS, *MARKUP)),
         FuzzTarget("file", "JSONL and WARC files, plain or compressed", read_file, (*ARCHIVES, *JSON)),
         FuzzTarget("warc", "WARC records and HTTP responses", read_warc, ARCHIVES),

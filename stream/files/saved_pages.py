@@ -14,7 +14,7 @@ from spotsieve.stream.files.file_format import SHOWN_BYTES, FileContent, FileRec
 from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.files.warc.records import build_record
 from spotsieve.stream.sign.intake.charset import skip_blanks
-from spotsieve.stream.sign.intake.mhtml import SavedOrigin, begins_mhtml, find_origin
+from spotsieve.stream.sign.intake.mime import SavedOrigin, begins_mhtml, find_origin
 
 _SINGLE_FILE = re.compile(
     rb"(?:<!doctype[^>]{0,256}>\s{0,64})?<html[^>]{0,4096}>\s{0,64}<!--\s{0,64}Page saved with SingleFile\s{1,64}"

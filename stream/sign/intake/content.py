@@ -10,7 +10,7 @@ import re
 
 from spotsieve.stream.base.page import FilterReason, Markup, Page
 from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8, undo_double_encoding
-from spotsieve.stream.sign.intake.mhtml import read_mhtml
+from spotsieve.stream.sign.intake.mime import read_message, read_mhtml
 
 SNIFF_BYTES = 1024
 _LONGEST_CONTENT_TYPE = 512
@@ -208,7 +208,7 @@ def make_page(
 
     encoded: the payload as sent, if `body` is the part of it that could be decoded; None for a whole page
 
-    The body of a saved page (MHTML) is its HTML.
+    The body of a saved page (MHTML) is its HTML, and that of a message its text.
 
     A body that is not text, or is longer than max_page_bytes, gives a page that cannot be judged, with unchanged bytes.
     A time after latest_ms is replaced by latest_ms: otherwise one page from the year 2100 would move the deduplication
@@ -217,11 +217,17 @@ def make_page(
     content, header_label = read_content_type(content_type)
     decoded = converted or isinstance(body, str)
     raw = body.encode("utf-8", "replace") if isinstance(body, str) else body
-    saved = None if filtered else read_mhtml(raw, find_media_type(content_type or ""), max_page_bytes)
-    if saved is not None:
-        encoded = raw if encoded is None and not saved.whole else encoded
-        content, raw, decoded = Content.HTML, saved.html, True
     label_of_set = header_label or charset
+    found = None if filtered else read_mhtml(raw, find_media_type(content_type or ""), max_page_bytes)
+    if found is None and not filtered and content in (Content.PLAIN, Content.UNKNOWN):
+        found = read_message(raw, label_of_set, max_page_bytes)
+    if found is not None and found.text is None:
+        content = Content.NOT_TEXT
+    elif found is not None and found.text is not None:
+        encoded = raw if encoded is None and not found.whole else encoded
+        content = Content.HTML if found.is_html else Content.PLAIN
+        decoded = decoded or found.text is not raw
+        raw = found.text
     judgeable = (
         not filtered
         and content is not Content.NOT_TEXT

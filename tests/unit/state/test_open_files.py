@@ -111,7 +111,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     assert int(in_child(program, soft=soft)) == soft
 
 
-def test_a_command_over_a_state_lets_rocksdb_open_as_many_files_as_its_hard_limit_allows(tmp_path: Path) -> None:
+def test_a_command_lets_rocksdb_open_as_many_files_as_the_hard_limit_allows(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_text('{"url": "https://a.example/", "body": "one two three"}\n', "utf-8")
     program = """
 from spotsieve.stream.cli import main

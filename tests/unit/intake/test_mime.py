@@ -5,7 +5,7 @@ import time
 import pytest
 
 from spotsieve.stream.base.page import FilterReason, Markup
-from spotsieve.stream.sign.intake.mhtml import MAX_PARTS, read_mhtml
+from spotsieve.stream.sign.intake.mime import MAX_PARTS, read_mhtml
 from tests.fixtures.pages.bodies import page_of_body
 from tests.fixtures.pages.saved_pages import mhtml, part
 
@@ -32,7 +32,7 @@ def test_every_encoding_and_charset_gives_the_page(encoding: str, charset: str, 
     found = read_mhtml(saved)
     assert found is not None
     assert found.whole
-    assert found.html.decode().split() == page.split()
+    assert (found.text or b"").decode().split() == page.split()
 
 
 def test_bytes_that_are_not_base64_are_ignored_in_it() -> None:
@@ -89,7 +89,7 @@ def test_other_bodies_are_not_mhtml(body: bytes) -> None:
 
 def text_of(body: bytes, media_type: str = "") -> str:
     found = read_mhtml(body, media_type)
-    return found.html.decode() if found else ""
+    return (found.text or b"").decode() if found else ""
 
 
 @pytest.mark.parametrize("content_type", [None, "multipart/related", "message/rfc822", "text/plain", "text/html"])
