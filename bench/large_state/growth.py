@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.large_state.cost_model import GrowthRow
+from bench.large_state.cost_model import GrowthRow, fit
 from bench.large_state.filling import KEYS, fill, is_filled
 from bench.large_state.growth_page import MEASURED, broken_bound, draw, growth_page
 from bench.large_state.judging import MIB, judge_on
@@ -136,8 +136,9 @@ def main(arguments: list[str] | None = None) -> int:
         figures: dict[str, Any] = {"machine": machine(), "rows": rows}
         (MEASURED / "growth.json").write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
     figures = json.loads((MEASURED / "growth.json").read_text("utf-8"))
-    draw(figures["rows"], MEASURED / "images" / "growth.svg")
-    (MEASURED / "growth.md").write_text(growth_page(figures), "utf-8")
+    model = fit(figures["rows"])
+    draw(figures["rows"], model, MEASURED / "images" / "growth.svg")
+    (MEASURED / "growth.md").write_text(growth_page(figures, model), "utf-8")
     wrong = broken_bound(figures["rows"])
     print(wrong or (MEASURED / "growth.md").read_text("utf-8"))
     return 1 if wrong else 0

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from bench.large_state.cost_model import MACHINE, MODELLED_FROM, CostModel, Crawl, GrowthRow, Line, crawl, fit
+from bench.large_state.cost_model import MACHINE, MODELLED_FROM, CostModel, Crawl, GrowthRow, Line, crawl
 from bench.large_state.judging import MIB
 from bench.plots import STYLE, save_svg
 from bench.scale.costs import client_us, costs_of, state_bytes
@@ -36,9 +36,9 @@ def broken_bound(rows: Sequence[GrowthRow]) -> str:
     return ""
 
 
-def draw(rows: Sequence[GrowthRow], path: Path) -> None:
+def draw(rows: Sequence[GrowthRow], model: CostModel, path: Path) -> None:
     """Plot CPU and reads against the size of the state, measured and modelled. The same rows give the same file."""
-    model, largest = fit(rows), max(row["pages_filled"] for row in rows)
+    largest = max(row["pages_filled"] for row in rows)
     beyond = np.geomspace(largest, BILLION, 20)
     with rc_context(STYLE):
         figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -64,10 +64,9 @@ def draw(rows: Sequence[GrowthRow], path: Path) -> None:
         save_svg(figure, path)
 
 
-def growth_page(figures: Mapping[str, Any]) -> str:
-    """The text of growth.md. figures: growth.json"""
+def growth_page(figures: Mapping[str, Any], model: CostModel) -> str:
+    """The text of growth.md. figures: growth.json  model: fitted to its rows"""
     rows, host = figures["rows"], figures["machine"]
-    model = fit(rows)
     roles = json.loads((MEASURED / "scale.json").read_text("utf-8"))
     costs = costs_of({**roles, "client_us": client_us()})
     crawls = [crawl(model, costs, state_bytes(roles["roles"], shards), BILLION, shards) for shards in SHARDS]

@@ -43,10 +43,6 @@ class OrderRuns:
         """Novel pages dropped, median over the orders."""
         return median(self.lost)
 
-    def lost_of(self, kind: str) -> list[int]:
-        """Novel pages of a kind dropped in each order."""
-        return [run.scores.pages.lost[kind][0] if kind in run.scores.pages.lost else 0 for run in self.runs]
-
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:

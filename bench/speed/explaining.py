@@ -1,9 +1,6 @@
 """Measures `spotsieve explain` on a large state: find a page by its URL, and explain its verdict."""
 
 import json
-import os
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -12,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.peers.cost import measure
 from bench.speed.index_load import CandidateLoad
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.stream.base.settings.model import Settings
@@ -77,11 +75,7 @@ def _mean(act: Callable[[str], object], names: list[str]) -> tuple[float, float]
 
 def _cpu_of(*arguments: str) -> float:
     """CPU seconds of a Python process. It may write byte code, as an installation does."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run([sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return measure(["env", "--unset=PYTHONDONTWRITEBYTECODE", sys.executable, *arguments]).cpu_s
 
 
 if __name__ == "__main__":

@@ -140,11 +140,11 @@ def test_the_page_says_whether_the_memory_bound_holds() -> None:
         "machine": {"cores": 2, "cpu": "a CPU", "system": "Linux", "python": "3.11"},
         "rows": made_rows(),
     }
-    large = figures["rows"][-1]
+    large, model = figures["rows"][-1], fit(figures["rows"])
 
     assert large["pages_filled"] >= BOUND_FROM
     assert broken_bound(figures["rows"]) == ""
-    assert "All holds" in growth_page(figures)
-    assert "| 100,000 | a tenth | 1 MiB | 0 MiB | 103 | - | 9 |" in growth_page(figures)
+    assert "All holds" in growth_page(figures, model)
+    assert "| 100,000 | a tenth | 1 MiB | 0 MiB | 103 | - | 9 |" in growth_page(figures, model)
     large["resident"] += 4_000_000
-    assert "30,000,000 pages is 8.8 times the memory" in growth_page(figures)
+    assert "30,000,000 pages is 8.8 times the memory" in growth_page(figures, model)

@@ -38,6 +38,7 @@ BITMAP = 2**URLS_SHIFT - 1
 """The sketches of the URLs and texts with an item: 12 bits each."""
 SLOT_BYTES = 7
 """Size of an item or a word; their highest 8 bits are 0."""
+IDENTITY_BITS = 8 * SLOT_BYTES - IDENTITY_SHIFT
 _URLS_AT = 1 + NUMBER_BYTES
 _TEXTS_AT = _URLS_AT + 8
 _HANDS_AT = _TEXTS_AT + 8
@@ -45,7 +46,7 @@ _FLOORS_AT = _HANDS_AT + 4
 _SIZES_AT = _FLOORS_AT + 2
 _TALLIES_AT = _SIZES_AT + 3
 _HEAD_BYTES = _TALLIES_AT + 1
-_TALLY_BYTES, _IDENTITY_BITS = 4, 28
+_TALLY_BYTES = 4
 _MOST_TALLIES = 255
 _TALLY = 2**IDENTITY_SHIFT - 1
 _NUMBER_TABLE_BITS = 9
@@ -172,7 +173,7 @@ def _write_short_slots(items, words, tallies, table, number_bits, buffer, at):
             number = np.uint64(table[_place_of(slot & np.uint64(_TALLY), tallies, table)])
             short = slot >> np.uint64(IDENTITY_SHIFT) << np.uint64(number_bits) | number
             pending |= short << np.uint64(bits)
-            bits += _IDENTITY_BITS + number_bits
+            bits += IDENTITY_BITS + number_bits
             while bits >= 8:
                 buffer[at] = pending & np.uint64(0xFF)
                 pending >>= np.uint64(8)
@@ -231,7 +232,7 @@ def _read_short_slots(raw, tallies, count, items, words):
     # raw: uint8[...]  tallies: int64, where the tallies begin  count: int64, of them  ->  items, words: uint64[...]
     # returns whether all tallies are used, in the order of their first use, and zeros fill the last byte
     number_bits = _number_bits(count)
-    width, mask = _IDENTITY_BITS + number_bits, (np.int64(1) << number_bits) - 1
+    width, mask = IDENTITY_BITS + number_bits, (np.int64(1) << number_bits) - 1
     at, used = tallies + _TALLY_BYTES * count, np.int64(0)
     pending, bits = np.uint64(0), np.int64(0)
     for slots in (items, words):
@@ -266,7 +267,7 @@ def _bytes_of(slots, tallies):
     # int64, int64  ->  the size of a value with this number of slots, and tallies that are stored once
     if tallies == 0:
         return _HEAD_BYTES + SLOT_BYTES * slots
-    return _HEAD_BYTES + _TALLY_BYTES * tallies + (slots * (_IDENTITY_BITS + _number_bits(tallies)) + 7) // 8
+    return _HEAD_BYTES + _TALLY_BYTES * tallies + (slots * (IDENTITY_BITS + _number_bits(tallies)) + 7) // 8
 
 
 @kernel

@@ -38,8 +38,8 @@ from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.format.host_memory import (
     BITMAP,
     ERROR_SHIFT,
+    IDENTITY_BITS,
     IDENTITY_SHIFT,
-    SLOT_BYTES,
     URLS_SHIFT,
     decode_memories,
     encode_memories,
@@ -69,7 +69,7 @@ Fields = dict[str, Any]
 _NUMBERS = ("last", "item_hand", "word_hand", "item_floor", "word_floor")
 """The columns of memories that are numbers, in the order of HostMemories."""
 _SLOT_FIELDS = (
-    (IDENTITY_SHIFT, 2 ** (8 * SLOT_BYTES - IDENTITY_SHIFT) - 1),
+    (IDENTITY_SHIFT, 2**IDENTITY_BITS - 1),
     (ERROR_SHIFT, 2 ** (IDENTITY_SHIFT - ERROR_SHIFT) - 1),
     (URLS_SHIFT, BITMAP),
     (0, BITMAP),

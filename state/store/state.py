@@ -427,20 +427,3 @@ class State:
         batch.put(META, [PROGRESS], [encode_progress(progress)])
         self.backend.write(batch)
         self._progress, self._clock = progress, clock
-
-
-def states_equal(one: State, other: State) -> bool:
-    """Whether two states are byte-identical, their identity aside."""
-    return first_difference(one, other) is None
-
-
-def first_difference(one: State, other: State) -> tuple[bytes, bytes, bytes] | None:
-    """Return the first difference as (name, value in one, value in other), None without one. b"": no such value"""
-    left, right = one.items(), other.items()
-    while True:
-        a, b = next(left, None), next(right, None)
-        if a is None and b is None:
-            return None
-        if a != b:
-            name = min(pair[0] for pair in (a, b) if pair is not None)
-            return name, a[1] if a and a[0] == name else b"", b[1] if b and b[0] == name else b""

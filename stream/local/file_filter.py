@@ -13,7 +13,7 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import logged_url
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
-from spotsieve.stream.files.file_format import FileFormat, Record, content_number
+from spotsieve.stream.files.file_format import FileFormat, FileRecord, Intake, Record, content_number
 from spotsieve.stream.files.formats import formats_by_name
 from spotsieve.stream.files.inputs import STDIN, Input
 from spotsieve.stream.files.outputs import FileOutputs, OutputFile
@@ -37,12 +37,15 @@ MAIN_TEXT, TEXT_WITHOUT_TEMPLATE = TEXT_COLUMNS = "spotsieve_main_text", "spotsi
 class TextColumns:
     """Adds the text of a page to its record (--text). The values of an unchecked page are null."""
 
-    def __init__(self, scheme: Scheme) -> None:
-        """scheme: of the judge. Raises SettingError if it judges no main text."""
+    def __init__(self, scheme: Scheme, intake: Intake | None = None) -> None:
+        """scheme: of the judge  intake: decodes the records whose pages have waited without their bodies
+
+        Raises SettingError if the scheme judges no main text.
+        """
         if scheme.bars is None:
             rule = "adds the text by which the scheme spotsieve judges a page"
             raise SettingError("--text", rule, scheme.name, "use --scheme spotsieve, or leave out --text")
-        self._scheme = scheme
+        self._scheme, self._intake = scheme, intake
 
     def add_to(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> Record:
         """The record of a page with its text, after check_pages.
@@ -53,6 +56,9 @@ class TextColumns:
         if int(verdicts.kind[row]) == Kind.NOVEL:
             marks = None if verdicts.marks is None else verdicts.marks.of_page(row)
             assert marks is not None, "the engine marks the template text of novel pages"
+            if not page.body and self._intake is not None:
+                decoded = outcome.format.decode(FileRecord(outcome.record), self._intake)
+                page = page if decoded is None else decoded
             fields = dict(zip(TEXT_COLUMNS, text_of(page, self._scheme, marks), strict=True))
         return outcome.format.with_fields(outcome.record, fields)
 

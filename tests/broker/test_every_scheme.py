@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import Broker
@@ -28,6 +28,7 @@ from tests.fixtures.services.oracle import (
     verdicts_sent,
 )
 from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.states.comparison import first_difference
 
 ROUNDS = 5
 """The crawl, and again in other orders: exact copies of every page beside the near ones that it has itself."""

@@ -11,7 +11,6 @@ import pytest
 
 from spotsieve.state.log.record import encode_configuration
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
@@ -20,6 +19,7 @@ from tests.fixtures.brokers.topics import TopicSet
 from tests.fixtures.pages.crawls import PageMessage, html_of, json_page, url_of
 from tests.fixtures.services.oracle import judge_again, settings_from
 from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.states.comparison import first_difference
 
 
 def novel(topics: TopicSet) -> list[str]:

@@ -12,7 +12,6 @@ from aiokafka import AIOKafkaProducer
 
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
@@ -20,6 +19,7 @@ from tests.fixtures.brokers.topics import TopicSet
 from tests.fixtures.pages.crawls import PageMessage, html_of, json_page
 from tests.fixtures.services.oracle import check_verdicts_sent, judge_again, settings_from
 from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.waiting import START_SECONDS, wait_until
 from tests.reference.signatures import one_page
 

@@ -14,7 +14,7 @@ from aiokafka.admin import NewTopic
 
 from spotsieve.state.log.record import decode
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.clients import administrator
@@ -24,6 +24,7 @@ from tests.fixtures.pages.crawls import PageMessage, crawl, edited, html_of, jso
 from tests.fixtures.services.freezing import Freezing
 from tests.fixtures.services.oracle import ids_by_key, judge_again, settings_from, verdicts_sent
 from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.waiting import SECONDS, wait_until
 
 STRICTER = "scheme.min_containment = 0.99\n"

@@ -9,7 +9,6 @@ import pytest
 
 from spotsieve.state.snapshot.snapshots import take_snapshot
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_STATE, StateError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -20,6 +19,7 @@ from tests.fixtures.pages.crawls import crawl
 from tests.fixtures.services.oracle import judge_again, settings_from
 from tests.fixtures.services.service import Spotsieve
 from tests.fixtures.small_disk import SmallDisk
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.local_states import RECORDS, apply_log, open_state
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import Broker
 from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.fixtures.pages.crawls import PageMessage, html_of, json_page, url_of
 from tests.fixtures.services.oracle import check_verdicts_sent, judge_again, settings_from
 from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.states.comparison import first_difference
 
 BEGAN_S = 1_700_000_000
 DAY_S = 86_400

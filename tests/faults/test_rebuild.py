@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from tests.conftest import Broker
 from tests.fixtures.brokers.topics import TopicSet
 from tests.fixtures.pages.crawls import crawl
 from tests.fixtures.services.oracle import judge_again, settings_from
 from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.states.comparison import first_difference
 
 
 def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> State:

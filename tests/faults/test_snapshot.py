@@ -7,7 +7,6 @@ import pytest
 
 from spotsieve.state.snapshot.snapshots import take_snapshot
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_STATE
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -17,6 +16,7 @@ from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet
 from tests.fixtures.pages.crawls import crawl
 from tests.fixtures.services.oracle import judge_again, settings_from
 from tests.fixtures.services.service import Spotsieve
+from tests.fixtures.states.comparison import first_difference
 
 SNAPSHOT_SECONDS = 240
 

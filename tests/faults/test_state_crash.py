@@ -16,11 +16,11 @@ from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
+from tests.fixtures.states.comparison import first_difference
 from tests.reference.signatures import make_signatures
 
 RECORDS, PAGES = 400, 64

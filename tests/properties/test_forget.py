@@ -18,7 +18,7 @@ from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import page_id_text
@@ -40,6 +40,7 @@ from tests.fixtures.pages.generated import (
     without_reason,
     worlds,
 )
+from tests.fixtures.states.comparison import first_difference
 from tests.reference.judge import ObviousJudge, Outcome, original_id
 
 WRITER, DIGEST = bytes(16), bytes(16)

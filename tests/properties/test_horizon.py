@@ -20,13 +20,14 @@ from spotsieve.state.horizon import STEPS, Clock, StepMark, runs_of, step_of
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import PLAIN, Policy
 from tests.fixtures.pages.generated import WORLDS, Look, Submitted, World, outcomes_of, signatures_of, some
+from tests.fixtures.states.comparison import first_difference
 from tests.reference.horizon import ForgetfulJudge
 from tests.reference.judge import Outcome
 

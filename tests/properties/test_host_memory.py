@@ -17,7 +17,7 @@ from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
@@ -38,6 +38,7 @@ from tests.fixtures.pages.hosts import (
     signatures_of,
     with_ids,
 )
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.host_logs import SIZES, Log, place_of
 from tests.fixtures.states.remembering import (
     SCHEME,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import KeyKind, Kind, Reason
@@ -42,6 +42,7 @@ from tests.fixtures.pages.generated import (
     without_reason,
     worlds,
 )
+from tests.fixtures.states.comparison import first_difference
 from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
 from tests.reference.judge import Outcome, original_id
 

@@ -14,11 +14,11 @@ from spotsieve.state.format.meta import StatePart
 from spotsieve.state.horizon import step_of
 from spotsieve.state.log.record import decode
 from spotsieve.state.portable.merging import merge_states, split_states
-from spotsieve.state.store.state import first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.verdict import concatenate
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.policy import policy_of
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.shard_directories import held, opened, with_hosts, without_hosts, without_leftovers
 from tests.fixtures.states.sharded_logs import assert_verdicts_equal
 from tests.fixtures.states.shards import DIGEST, OneProcess, Shards

@@ -14,7 +14,6 @@ from spotsieve.state.format.meta import NO_LOG
 from spotsieve.state.log.bodies import origin_of
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode_configuration, is_handover
-from spotsieve.state.store.state import first_difference
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.progress import ignore_progress
 from spotsieve.stream.base.settings.model import Settings
@@ -31,6 +30,7 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 from tests.fixtures.migrations import PAGES, FromScratch, Told, filtered, opened, records_of, remembered
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.pages.small_crawl import CRAWL
+from tests.fixtures.states.comparison import first_difference
 from tests.reference.signatures import assert_same
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingsMismatch
 from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -31,6 +31,7 @@ from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.pages.small_crawl import CRAWL, THERE
 from tests.fixtures.pages.spotsieve_pages import STORIES, newspaper, page
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.verdicts import Outcome, indexed, outcomes_of
 from tests.reference.acceptance import CLAIMS, WITHOUT_CLAIM, originals_of
 from tests.reference.signatures import assert_same

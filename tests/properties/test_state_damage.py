@@ -10,12 +10,13 @@ import pytest
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.memory import memory_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.registry import scheme_of
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.local_states import DIGEST, SETTINGS, apply_log, families_of, open_state
 
 RECORDS = 16

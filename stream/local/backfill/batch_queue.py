@@ -91,7 +91,7 @@ class BatchQueue:
     ) -> None:
         """keep_records: whether the records of pages will be written  most_bytes: limit on records in memory
 
-        keep_bodies: whether the bodies of pages are needed too
+        keep_bodies: whether the bodies of pages are needed too; those of JSON lines can be decoded again
         """
         self._keep_bodies = keep_bodies
         self._rereader = RecordRereader.of(file) if keep_records else None
@@ -164,8 +164,8 @@ class BatchQueue:
         record = outcome.record
         if not self._keep_records or (self._rereader is not None and self._rereader.has(outcome)):
             record = replace(record, raw=b"", place=None, packed=None)
-        page = outcome.result if self._keep_bodies else outcome.result._replace(body=b"")
-        return RecordResult(record, outcome.format, page)
+        keeps_body = self._keep_bodies and record.place is not None
+        return RecordResult(record, outcome.format, outcome.result if keeps_body else outcome.result._replace(body=b""))
 
 
 def _size_of(outcome: RecordResult) -> int:

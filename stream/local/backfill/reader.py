@@ -15,6 +15,7 @@ from spotsieve.stream.base.settings.digest import settings_digest, verdict_setti
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts
+from spotsieve.stream.files.file_format import Intake
 from spotsieve.stream.files.formats import form_of
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import FileOutputs
@@ -80,7 +81,7 @@ class Reader:
             self._others = self._closing.enter_context(open_checkpoints(against, self._settings))
         self._writer = run + self._writer[len(run) :]
         self._scheme = salted(self._scheme, salt)
-        texts = TextColumns(self._scheme) if with_text else None
+        texts = TextColumns(self._scheme, Intake(file.source, self._settings.input)) if with_text else None
         self._readings[number] = _OpenInput(file, parts, self._settings, with_clusters, texts)
 
     def sign(self, number: int) -> SignedRecords | None:

@@ -167,7 +167,8 @@ def paragraphs_in(body: bytes, markup: Markup | bool, selected: SelectedBlocks, 
     body: UTF-8; invalid bytes become U+FFFD
     Line ends of plain text, of <pre> and of <br> are kept. Other white space becomes one space.
     """
-    paragraphs, start = list[str](), 0 if markup else message_span(body)[0]
+    # The header of a message is above the end of its first block.
+    paragraphs, start = list[str](), 0 if markup else message_span(body[: max(selected.ends[:1], default=0)])[0]
     for end, is_chosen, keeps_lines in zip(selected.ends, chosen, selected.preformatted, strict=True):
         if is_chosen:
             source = _without_title(body, start, end, selected.title) if markup == Markup.XML else body[start:end]

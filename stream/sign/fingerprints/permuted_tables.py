@@ -69,11 +69,6 @@ class TableDesign:
     def __len__(self) -> int:
         return len(self.masks)
 
-    @property
-    def matched_bits(self) -> int:
-        """The fewest bits that any table matches."""
-        return min(mask.bit_count() for mask in self.masks)
-
     def keys(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Bucket keys of n fingerprints: uint64[n] -> uint64[n, T]; column t has tag t. Raises TypeError."""
         if fingerprints.dtype != np.uint64 or fingerprints.ndim != 1:

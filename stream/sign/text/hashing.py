@@ -15,8 +15,6 @@ antecedent" and "is a stop-word".
     spot hash    = folded(state ^ K1, K2)
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from spotsieve.stream.base.jit import part
@@ -49,14 +47,6 @@ def hash_token(normalised: bytes) -> int:
         first, second = int.from_bytes(part[:8], "little"), int.from_bytes(part[8:], "little")
         state = _folded(first ^ int(K0), second ^ state)
     return _folded(state ^ int(K1), int(K2)) & int(HASH_BITS)
-
-
-def hash_chain(tokens: Iterable[int]) -> int:
-    """Hash of a chain of tokens. tokens: their hashes; flags are ignored"""
-    state = int(SEED)
-    for token in tokens:
-        state = _folded(state ^ int(K3), (token & int(HASH_BITS)) ^ int(K4))
-    return _folded(state ^ int(K1), int(K2))
 
 
 def _folded(left: int, right: int) -> int:

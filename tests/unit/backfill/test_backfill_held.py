@@ -10,7 +10,7 @@ from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files import check_inputs
-from spotsieve.stream.files.file_format import Record
+from spotsieve.stream.files.file_format import FileRecord, Intake, Record
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
@@ -68,6 +68,23 @@ def test_records_of_a_plain_file_of_this_machine_are_not_held(tmp_path: Path) ->
         held.put(batch)
     waiting = [outcome for _, batch in held._waiting if isinstance(batch, FileBatch) for outcome in batch.outcomes]
     assert [outcome.record.raw for outcome in waiting] == [b"", b"no page", b"", b""], "a line that is no page is held"
+    held.close()
+
+
+@pytest.mark.parametrize("name", ["pages.jsonl", "pages.jsonl.gz"])
+def test_bodies_that_texts_need_wait_in_their_records_only(tmp_path: Path, name: str) -> None:
+    file = written(tmp_path, name)
+    held, intake = BatchQueue(file, keep_records=True, keep_bodies=True), Intake(file.source, Settings().input)
+    batches = batches_of(file)
+    for batch in batches:
+        held.put(batch)
+    for batch in batches:
+        for outcome, before in zip(held.take().outcomes, batch.outcomes, strict=True):
+            if isinstance(outcome.result, Page) and isinstance(before.result, Page):
+                assert outcome.result.body == b""
+                again = outcome.format.decode(FileRecord(outcome.record), intake)
+                assert again is not None
+                assert again.body == before.result.body
     held.close()
 
 

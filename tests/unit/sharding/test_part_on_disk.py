@@ -12,12 +12,13 @@ from spotsieve.state.index import EntryPlaces, OutcomeRef
 from spotsieve.state.log.record import NO_PAGES
 from spotsieve.state.still.reading import describe, read_only_state
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.judge import empty_update
 from spotsieve.stream.judge.policy import KEEP_FIRST
 from tests.fixtures.pages.hosts import signatures_of
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.host_logs import Log
 from tests.fixtures.states.remembering import SCHEME, any_world
 from tests.fixtures.states.shards import OneProcess, Shards

@@ -20,7 +20,7 @@ from spotsieve.state.portable.merging import merge_states, place_of_snapshots, s
 from spotsieve.state.still.reading import describe
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_OK, EXIT_SETTING, EXIT_STATE, SpotsieveError, StateError
 from spotsieve.stream.base.page import Page
@@ -32,6 +32,7 @@ from spotsieve.stream.service.roles.shard.loop import begin_from_snapshots, open
 from spotsieve.stream.sharding.shares import Share
 from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, TITLE_TAG
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.sharded_logs import crawled, signed_log
 from tests.fixtures.states.shards import OneProcess, Shards
 

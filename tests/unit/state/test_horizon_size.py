@@ -14,9 +14,10 @@ from bench.speed.horizon import engine_over, horizon_load, horizon_of, measure_h
 from spotsieve.state.index import COMMON_SLOTS
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.settings.model import IndexSettings
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.local_states import families_of
 
 PAGES, HORIZONS, BATCH = 1000, 20, 100

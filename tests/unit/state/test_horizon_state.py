@@ -21,7 +21,7 @@ from spotsieve.state.still.reading import describe
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
@@ -29,6 +29,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.local_states import PAGES, different_pages
 
 HOUR_MS = 3_600_000

@@ -17,13 +17,14 @@ from spotsieve.state.format.entries import pack_entry, unpack_entry
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode_forget
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.page_text import ENTRY_SAMPLES
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from tests.conftest import REPOSITORY
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.host_filings import remember_more
 from tests.fixtures.states.local_states import (
     DIGEST,

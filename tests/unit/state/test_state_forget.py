@@ -12,7 +12,7 @@ from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.snapshot import checkpoints
 from spotsieve.state.store.opening import disk_state
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -22,6 +22,7 @@ from spotsieve.stream.files.file_format import content_number
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.fixtures.filter_crawl import filter_json, lines, page
+from tests.fixtures.states.comparison import first_difference
 
 PAGES = 6
 

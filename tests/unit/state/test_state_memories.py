@@ -31,12 +31,13 @@ from spotsieve.state.still.reading import describe
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import database_options
-from spotsieve.state.store.state import State, first_difference
+from spotsieve.state.store.state import State
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.page_text import ENTRY_SAMPLES
 from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import OwnText
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.host_filings import (
     NO_BUCKETS,
     NO_KEYS,

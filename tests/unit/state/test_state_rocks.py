@@ -19,13 +19,14 @@ from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks import RocksBackend
 from spotsieve.state.store.rocks_errors import explain
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.state.store.state import State, first_difference, states_equal
+from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import CorruptRecord, SettingsMismatch, StateError, StateLockedError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.local_states import families_of
 from tests.reference.signatures import make_signatures
 
@@ -159,10 +160,10 @@ def test_a_deleted_state_is_rebuilt_from_the_log_equal_to_the_byte(tmp_path: Pat
             again = Engine(SCHEME, two, IndexSettings(), DIGEST, "log")
             for offset, record in log.read_from(0):
                 again.apply(record, offset)
-            assert states_equal(one, two)
+            assert first_difference(one, two) is None
             assert one.entry_count > 100
             again.apply(records(31)[30], 30)
-            assert not states_equal(one, two)
+            assert first_difference(one, two) is not None
 
 
 def test_an_applied_record_gives_the_same_verdicts_again_and_files_nothing(tmp_path: Path) -> None:
@@ -371,7 +372,7 @@ def test_filters_are_whole_in_a_small_state_and_in_parts_once_it_has_grown(
         state.compact()
         with memory_state() as plain:
             apply_all(plain, log)
-            assert states_equal(state, plain)
+            assert first_difference(state, plain) is None
     monkeypatch.setattr("spotsieve.state.store.rocks.WHOLE_PER_CACHE", 0)
     with open_state(tmp_path) as state:
         assert partitions(tmp_path).count("true") == 3

@@ -17,7 +17,6 @@ from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
 from spotsieve.state.snapshot import checkpoints
 from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest, take_snapshot
 from spotsieve.state.still.reading import describe, identity_of, read_only_state
-from spotsieve.state.store.state import first_difference
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.settings.model import Settings
@@ -26,6 +25,7 @@ from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
 from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
 from tests.fixtures.states.state_owner import owner
 from tests.fixtures.waiting import SECONDS, wait_until
