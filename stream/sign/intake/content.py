@@ -220,7 +220,7 @@ def make_page(
     label_of_set = header_label or charset
     found = None if filtered else read_mhtml(raw, find_media_type(content_type or ""), max_page_bytes)
     if found is None and not filtered and content in (Content.PLAIN, Content.UNKNOWN):
-        found = read_message(raw, label_of_set, max_page_bytes)
+        found = read_message(raw, label_of_set, max_page_bytes, is_plain=content is Content.PLAIN)
     if found is not None and found.text is None:
         content = Content.NOT_TEXT
     elif found is not None and found.text is not None:

@@ -5,7 +5,7 @@
     message = header with From and Subject, empty line, text or parts
     mbox = messages, each below a line "From ADDRESS DATE"
 
-The parts are divided by searches for the boundary. So the time is linear in the size of the message, and
+The parts are divided by searches for the boundary. So the time is linear in the size of the message, and the
 memory is at most ten copies of it. Python's package email takes quadratic time for multiparts within each other, and
 1,600 of them end it with a RecursionError.
 """
@@ -114,8 +114,7 @@ def read_mhtml(body: bytes, media_type: str = "", max_bytes: int = 2**24) -> Mim
         return None
     bare = _BOUNDARY_LINE.match(body, 0, _LONGEST_BEGINNING) if media_type in _MULTIPARTS else None
     if bare is None:
-        end = _HEADER_END.search(body, beginning.start(1), _MAX_HEADER_BYTES)
-        if end is None or not _DECLARES_MIME.search(body, 0, end.start()):
+        if not _declares_mime(body, beginning.start(1)):
             return None
         message = _read_part(body.lstrip())
     else:
@@ -165,6 +164,12 @@ def _is_saved_page(message: _Part, media_type: str) -> bool:
     return media_type in _MULTIPARTS and message.media_type.startswith(b"multipart/") and not is_mail
 
 
+def _declares_mime(body: bytes, start: int) -> bool:
+    """Whether the header that begins at an offset has a field of MIME. A quick test: most messages have none."""
+    end = _HEADER_END.search(body, start, _MAX_HEADER_BYTES)
+    return end is not None and _DECLARES_MIME.search(body, start, end.start()) is not None
+
+
 def _read_part(data: bytes) -> _Part:
     """Header and content. A part that begins with an empty line has no header."""
     if data[:1] == b"\n" or data[:2] == b"\r\n":
@@ -192,7 +197,7 @@ def _leaves(message: _Part, depth: int) -> Iterator[_Part]:
 def _is_multipart(part: _Part) -> bool:
     """Whether the content of a part has parts. Archives store texts under the header of a multipart."""
     boundary = part.parameter(b"boundary")
-    return part.media_type.startswith(b"multipart/") and boundary != b"" and b"--" + boundary in part.content
+    return part.media_type.startswith(b"multipart/") and boundary != b"" and _has_line(part, b"--" + boundary)
 
 
 def _children(message: _Part) -> Iterator[_Part]:
@@ -215,7 +220,12 @@ def _find(data: bytes, wanted: bytes, start: int) -> int:
 
 def _has_end(multipart: _Part) -> bool:
     """Whether a multipart has its closing boundary."""
-    return b"--" + multipart.parameter(b"boundary") + b"--" in multipart.content
+    return _has_line(multipart, b"--" + multipart.parameter(b"boundary") + b"--")
+
+
+def _has_line(part: _Part, beginning: bytes) -> bool:
+    """Whether a line of the content begins so."""
+    return part.content.startswith(beginning) or b"\n" + beginning in part.content
 
 
 def _decode(part: _Part) -> bytes:
@@ -252,7 +262,9 @@ class _Text(NamedTuple):
         return size + len(_MARKUP.sub(b"", source[place:]))
 
 
-def read_message(body: bytes, label: str | None = None, max_bytes: int = 2**24) -> MimeText | None:
+def read_message(
+    body: bytes, label: str | None = None, max_bytes: int = 2**24, *, is_plain: bool = False
+) -> MimeText | None:
     """The text of an e-mail, a post or an mbox; None for other bodies.
 
     A message is what the filter takes for one in plain text (stream/sign/text/batch.py). Its parts are decoded, each
@@ -262,8 +274,13 @@ def read_message(body: bytes, label: str | None = None, max_bytes: int = 2**24) 
 
     label: the charset of parts that name none
     max_bytes: reading ends after the part that exceeds this size
+    is_plain: whether the body is known as plain text, so that None may stand for a message that declares no MIME
     """
-    if not _BEGINNING.match(body) or not (head_size := _header_size(body)):
+    beginning = _BEGINNING.match(body)
+    if not beginning or (is_plain and body[:5] != b"From " and not _declares_mime(body, 0)):
+        return None
+    head_size = _header_size(body)
+    if not head_size:
         return None
     messages = _messages_of(body, head_size)
     if len(messages) == 1 and _is_as_sent(messages[0]):

@@ -133,6 +133,10 @@ MESSAGES: dict[str, tuple[bytes, Sequence[str]]] = {
         addressed(mail(ENGLISH, "8bit")).replace(b"text/plain", b"multipart/mixed; boundary=b"),
         [ENGLISH],
     ),
+    "a boundary within a line": (
+        addressed(mail(f"See --b-- here\n\n{ENGLISH}", "8bit")).replace(b"text/plain", b"multipart/mixed; boundary=b"),
+        ["See --b-- here", ENGLISH],
+    ),
 }
 
 
