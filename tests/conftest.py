@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,9 @@ import pytest
 
 from tests.fixtures.debian import said_of_skipped
 
+# Without byte code each process of a run would compile its tests again, and each command the package: 30 s of CPU.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 REPOSITORY = Path(__file__).resolve().parents[1]
 pytest_plugins = ["tests.guarantees"]
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"

@@ -19,6 +19,7 @@ BEGIN = (
 )
 END = "<!-- End of the table of guarantees. -->"
 HEAD = ("guarantee", "fault", "shown by", "outcome")
+MARK = "pytest.mark.guarantee"
 NOT_RUN = "not run yet"
 PARTIAL = "guarantees_partial"
 PAGE = "docs/measured/guarantees.md"
@@ -43,8 +44,8 @@ def declared(root: Path) -> list[Guarantee]:
     """
     found: list[Guarantee] = []
     for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("test_*.py")):
-        name = path.relative_to(root).as_posix()
-        for node in ast.parse(path.read_text("utf-8"), name).body:
+        name, text = path.relative_to(root).as_posix(), path.read_text("utf-8")
+        for node in ast.parse(text, name).body if MARK in text else ():
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 texts = [_texts(mark, name) for mark in node.decorator_list if _is_guarantee(mark)]
                 found.extend(Guarantee(guarantee, fault, f"{name}::{node.name}") for guarantee, fault in texts)
@@ -52,7 +53,7 @@ def declared(root: Path) -> list[Guarantee]:
 
 
 def _is_guarantee(decorator: ast.expr) -> bool:
-    return ast.unparse(decorator).partition("(")[0] == "pytest.mark.guarantee"
+    return ast.unparse(decorator).partition("(")[0] == MARK
 
 
 def _texts(mark: ast.expr, name: str) -> tuple[str, str]:

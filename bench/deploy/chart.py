@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import kubernetes_validate
 import yaml
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError, SpotsieveError
@@ -136,6 +134,8 @@ def documents(text: str) -> list[dict[str, Any]]:
 
 def check_resource(resource: Mapping[str, Any]) -> None:
     """Validate a resource of Kubernetes itself against its schema; unknown fields are errors."""
+    import kubernetes_validate
+
     kubernetes_validate.validate(resource, KUBERNETES_VERSION, strict=True)
 
 
@@ -154,6 +154,8 @@ def check_by_definition(resource: Mapping[str, Any]) -> None:
         # A cluster silently prunes unknown fields, so a misspelt field would do nothing.
         part.setdefault("additionalProperties", False)
     schema["properties"]["metadata"] = {"type": "object"}
+    import jsonschema
+
     jsonschema.validate(resource, schema)
 
 

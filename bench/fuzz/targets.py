@@ -7,6 +7,7 @@ output by the size of the input: a reader without such a bound could be used as 
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,9 +60,9 @@ from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.sign.features.sieve import blocks_of as kept_blocks_of
 from spotsieve.stream.sign.intake import Decoder, Message, mime
 from spotsieve.stream.sign.intake.charset import to_utf8, undo_double_encoding
+from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.identity import identity_columns
-from spotsieve.stream.sign.schemes.registry import SCHEMES as REGISTERED
-from spotsieve.stream.sign.schemes.registry import scheme_of
+from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from spotsieve.stream.sign.text.script_text import read_script_text
 from tests.fixtures.pages.page_tokens import tokens_of
 from tests.fixtures.pages.scheme_settings import settings_named
@@ -105,9 +106,16 @@ DECODERS = (
     Decoder(InputSettings(format="html", max_page_bytes=MAX_PAGE_BYTES)),
     Decoder(InputSettings(format="html", url_from="header:url", max_page_bytes=MAX_PAGE_BYTES)),
 )
-SCHEMES = tuple(scheme_of(settings_named(name)) for name in REGISTERED)
-SKETCH_WORDS = tuple(scheme.sign([]).sketch.shape[1] for scheme in SCHEMES)
-"""A record with sketches of another width was signed under other settings, and is rejected earlier."""
+
+
+@cache
+def schemes() -> list[tuple[Scheme, int]]:
+    """Every scheme, and the width of its sketches.
+
+    A record with sketches of another width was signed under other settings, and is rejected earlier.
+    """
+    found = (scheme_of(settings_named(name)) for name in SCHEMES)
+    return [(scheme, scheme.sign([]).sketch.shape[1]) for scheme in found]
 
 
 def read_message(data: bytes) -> None:
@@ -121,7 +129,7 @@ def read_message(data: bytes) -> None:
         check_error(error)
         return
     check_page(page, len(value))
-    for scheme in SCHEMES:
+    for scheme, _ in schemes():
         signed = scheme.sign([page])
         scheme.probe(signed)
 
@@ -289,7 +297,7 @@ def check_signatures(signatures: Signatures, size: int) -> None:
     assert sum(column.nbytes for column in columns) + 6 * len(signatures.samples) + texts <= size
     of_pages = ("source", "partition", "offset", "event_time_ms", "digest", "text_digest", "host", "fingerprint")
     assert sum(getattr(signatures, name).nbytes for name in of_pages) <= LEFT_OUT * size
-    for scheme, words in zip(SCHEMES, SKETCH_WORDS, strict=True):
+    for scheme, words in schemes():
         if signatures.sketch.shape[1] == words:
             scheme.probe(signatures)
 

@@ -22,7 +22,7 @@ from tests.fixtures.services.roles import Roles
 from tests.fixtures.services.service import Spotsieve
 from tests.fixtures.waiting import SECONDS, wait_until
 
-PAGES = crawl(1_400).messages
+PAGES = 1_400
 SETTINGS = "cluster.round_pages = 1000\ncluster.resolver_session_ms = 3000\n"
 LONG_ADDRESS, LONG_PAGES = 1_900, 800
 """This many originals with such URLs are more than a message, and those of a shard's hosts are less."""
@@ -36,7 +36,7 @@ class Service:
 
     def __init__(self, roles: Roles) -> None:
         self.roles, self.topics = roles, roles.topics
-        self._left, self._sent = list(PAGES), list[PageMessage]()
+        self._left, self._sent = crawl(PAGES).messages, list[PageMessage]()
 
     def send(self, pages: int | Sequence[PageMessage]) -> None:
         """Send these pages, or so many of the next ones."""

@@ -10,26 +10,25 @@ import pytest
 from bench.crash_matrix import rewrite
 from spotsieve.stream.demo.localkafka.jars import KAFKA_VERSION, release
 from tests.conftest import Broker
-from tests.fixtures.pages.crawls import crawl
+from tests.fixtures.pages.crawls import Crawl, crawl
 from tests.fixtures.services.matrix import CELLS, COLUMNS, WAVE, Column, Outcome, Ran, run_column
 from tests.guarantees import page_to_write
 
-PAGES = crawl(WAVE * max(len(column.points()) for column in COLUMNS), seed=5)
 UNDISTURBED = Column("exactly_once", 1)
 
 
 class Matrix:
     """The columns that the tests of this run ask for, killed side by side on one broker."""
 
-    def __init__(self, servers: str, directory: Path, cells: set[tuple[Column, str]]) -> None:
+    def __init__(self, servers: str, directory: Path, cells: set[tuple[Column, str]], pages: Crawl) -> None:
         self._pool = ThreadPoolExecutor(len(COLUMNS) + 1)
         self._columns: dict[Column, Future[Ran]] = {}
         for column in COLUMNS:
             points = [point for point in column.points() if (column, point.name) in cells]
             where = directory / f"{column.guarantee}-{column.workers}"
             if points:
-                self._columns[column] = self._pool.submit(run_column, servers, where, column, points, PAGES)
-        self._undisturbed = self._pool.submit(run_column, servers, directory / "undisturbed", UNDISTURBED, (), PAGES)
+                self._columns[column] = self._pool.submit(run_column, servers, where, column, points, pages)
+        self._undisturbed = self._pool.submit(run_column, servers, directory / "undisturbed", UNDISTURBED, (), pages)
         self.held: dict[tuple[Column, str], Outcome] = {}
         """The cells that were found as promised."""
 
@@ -46,14 +45,21 @@ class Matrix:
 
 
 @pytest.fixture(scope="module")
-def matrix(request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
+def pages() -> Crawl:
+    return crawl(WAVE * max(len(column.points()) for column in COLUMNS), seed=5)
+
+
+@pytest.fixture(scope="module")
+def matrix(
+    request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory, pages: Crawl
+) -> Iterator[Matrix]:
     asked: set[tuple[Column, str]] = set()
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.path == Path(__file__) and hasattr(item, "callspec"):
             given: Mapping[str, Any] = item.callspec.params
             names = [given["point"]] if "point" in given else [point.name for point in given["column"].points()]
             asked.update((given["column"], name) for name in names)
-    running = Matrix(kafka.bootstrap_servers, tmp_path_factory.mktemp("matrix"), asked)
+    running = Matrix(kafka.bootstrap_servers, tmp_path_factory.mktemp("matrix"), asked, pages)
     yield running
     running.close()
     if running.held.keys() == set(CELLS) and release() == KAFKA_VERSION:
@@ -107,11 +113,11 @@ def test_killed_after_any_step_at_least_once_loses_no_page_and_repeats_say_the_s
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("column", [column for column in COLUMNS if column.workers == 1])
 def test_a_worker_killed_after_every_step_gives_the_verdicts_of_an_undisturbed_run(
-    matrix: Matrix, column: Column
+    matrix: Matrix, column: Column, pages: Crawl
 ) -> None:
     # One partition, so the input alone gives the order, and with it every verdict.
     undisturbed = matrix.undisturbed().verdicts
-    assert undisturbed.keys() == PAGES.articles.keys()
+    assert undisturbed.keys() == pages.articles.keys()
     killed = matrix.column(column).verdicts
     assert len(killed) == WAVE * len(matrix.column(column).outcomes)
     differing = {key: said for key, said in killed.items() if set(said) != set(undisturbed[key])}

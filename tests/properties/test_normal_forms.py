@@ -2,6 +2,7 @@
 
 import time
 import unicodedata
+from functools import cache
 from typing import Literal
 
 import pytest
@@ -19,15 +20,7 @@ Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 FORMS: tuple[Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")
 DECLARATION = REPOSITORY / "tests/fixtures/pages/declaration.txt"
 TEXTS = dict(line.split(" ", 2)[1:] for line in DECLARATION.read_text("utf-8").splitlines() if not line.startswith("#"))
-EVERY_CHARACTER = [
-    chr(code_point)
-    for code_point in range(0x110000)
-    # Later versions of Unicode assign more characters
-    if class_and_folding(chr(code_point))[0] != SEPARATOR
-    or unicodedata.normalize("NFKD", chr(code_point)) != chr(code_point)
-]
-MARKS = [one for one in EVERY_CHARACTER if unicodedata.combining(one)]
-COMPOSITES = [one for one in EVERY_CHARACTER if unicodedata.normalize("NFKD", one) != one]
+MARKS = [one for one in map(chr, range(0x110000)) if unicodedata.combining(one)]
 IGNORABLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff\ufe0f\u034f\u180e\U000e0100"
 
 hangul = st.sampled_from([*map(chr, range(0x1100, 0x1200)), *map(chr, range(0x3131, 0x318F)), "한", "가", "각"])
@@ -35,10 +28,28 @@ kana = st.sampled_from("かがはばぱウヴｶﾞﾊﾟｱー゛\u3099\u309a\u
 indic = st.sampled_from("कक़\u093cय़য়ো\u09c7\u09be\u09d7ெொ\u0bbeේෝ\u0dcfේ\u0dca\u094d")
 latin = st.sampled_from("aeiouIİısſßǰẛﬁﬀǆ²½①Ａ１ x")
 marks = st.sampled_from(MARKS)
-texts = st.text(
-    st.one_of(st.sampled_from(EVERY_CHARACTER), st.sampled_from(COMPOSITES), marks, marks, hangul, kana, indic, latin),
-    max_size=14,
-)
+
+
+@cache
+def every_character() -> list[str]:
+    """The characters that a token can have, or that another form of a text replaces."""
+    return [
+        chr(code_point)
+        for code_point in range(0x110000)
+        # Later versions of Unicode assign more characters
+        if class_and_folding(chr(code_point))[0] != SEPARATOR
+        or unicodedata.normalize("NFKD", chr(code_point)) != chr(code_point)
+    ]
+
+
+def texts_of_every_character() -> st.SearchStrategy[str]:
+    """Texts of all characters; composites, marks and some scripts are more frequent."""
+    composites = [one for one in every_character() if unicodedata.normalize("NFKD", one) != one]
+    frequent = (st.sampled_from(composites), marks, marks, hangul, kana, indic, latin)
+    return st.text(st.one_of(st.sampled_from(every_character()), *frequent), max_size=14)
+
+
+texts = st.deferred(texts_of_every_character)
 
 
 def words_of(text: str) -> list[str]:
@@ -77,10 +88,11 @@ def test_case_changes_no_token(text: str) -> None:
 
 
 def test_every_character_has_the_tokens_of_its_folding() -> None:
-    texts = [EVERY_CHARACTER, [class_and_folding(one)[1] for one in EVERY_CHARACTER]]
-    texts += [[unicodedata.normalize(form, one) for one in EVERY_CHARACTER] for form in FORMS]
+    characters_to_read = every_character()
+    texts = [characters_to_read, [class_and_folding(one)[1] for one in characters_to_read]]
+    texts += [[unicodedata.normalize(form, one) for one in characters_to_read] for form in FORMS]
     first, *others = (tokens_of("\n\n".join(f"x{one}y" for one in text).encode(), False) for text in texts)
-    assert len(first) == len(EVERY_CHARACTER)
+    assert len(first) == len(characters_to_read)
     for other in others:
         assert [(one, another) for one, another in zip(first, other, strict=True) if one != another] == []
 
@@ -147,7 +159,7 @@ def test_the_time_of_marks_is_linear(piece: str, start: str) -> None:
 
 
 def test_the_arrays_of_a_scan_have_room_for_every_character() -> None:
-    for character in EVERY_CHARACTER:
+    for character in every_character():
         size = len(character.encode())
         words = [word for block in blocks_of(character.encode(), False) for word in block]
         _, folded = class_and_folding(character)

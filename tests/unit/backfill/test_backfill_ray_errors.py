@@ -1,12 +1,12 @@
 """What Ray raises is taken for what it means: a lost actor, a machine that does not go on, or a page that breaks."""
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray import exceptions
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.memory import memory_state
@@ -19,12 +19,19 @@ from spotsieve.stream.sharding.rounds import LogPlace, Round
 from tests.fixtures.pages.hosts import signatures_of
 
 
+@pytest.fixture(scope="module")
+def exceptions() -> Any:
+    """The module ray.exceptions. Its import takes two seconds, so no other test of the process waits for it."""
+    from ray import exceptions
+
+    return exceptions
+
+
 class FailingRay:
     """As the module ray: actors take every call, and what comes of each is an error, once it is set."""
 
-    exceptions = exceptions
-
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, exceptions: Any, error: Exception | None = None) -> None:
+        self.exceptions = exceptions
         self.error = error
 
     def remote(self, _: type) -> Any:
@@ -40,17 +47,15 @@ class FailingRay:
             raise self.error
 
 
-def raised(error: Exception) -> exceptions.RayTaskError:
+def raised(exceptions: Any, error: Exception) -> Exception:
     """What Ray raises where an actor has raised this."""
-    made: exceptions.RayTaskError = vars(exceptions)["RayTaskError"](
-        "find_candidates", "", error, "python", 1, "127.0.0.1"
-    )
+    made: Exception = exceptions.RayTaskError("find_candidates", "", error, "python", 1, "127.0.0.1")
     return made
 
 
-@pytest.mark.parametrize("error", [exceptions.RayActorError, exceptions.OutOfMemoryError])
-def test_an_actor_that_died_or_was_ended_for_want_of_memory_is_a_lost_reader(error: type[Exception]) -> None:
-    readers = RayReaders(FailingRay(error("gone")), 1, Settings())
+@pytest.mark.parametrize("name", ["RayActorError", "OutOfMemoryError"])
+def test_an_actor_that_died_or_was_ended_for_want_of_memory_is_a_lost_reader(exceptions: Any, name: str) -> None:
+    readers = RayReaders(FailingRay(exceptions, getattr(exceptions, name)("gone")), 1, Settings())
     with pytest.raises(LostReader):
         readers.call(0, "sign", 0).result()
 
@@ -58,22 +63,23 @@ def test_an_actor_that_died_or_was_ended_for_want_of_memory_is_a_lost_reader(err
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (raised(KeyError("a defect")), KeyError),
-        (raised(MemoryError()), MemoryError),
-        (raised(CorruptRecord("log", 7, "must be sound")), CorruptRecord),
-        (exceptions.ObjectStoreFullError("full"), StateError),
-        (raised(exceptions.ObjectStoreFullError("full")), StateError),
-        (exceptions.RayActorError("gone"), StateError),
+        (lambda ray: raised(ray, KeyError("a defect")), KeyError),
+        (lambda ray: raised(ray, MemoryError()), MemoryError),
+        (lambda ray: raised(ray, CorruptRecord("log", 7, "must be sound")), CorruptRecord),
+        (lambda ray: ray.ObjectStoreFullError("full"), StateError),
+        (lambda ray: raised(ray, ray.ObjectStoreFullError("full")), StateError),
+        (lambda ray: ray.RayActorError("gone"), StateError),
     ],
+    ids=["defect", "memory", "record", "store of the driver", "store of the actor", "actor"],
 )
 def test_only_what_a_shard_itself_raises_may_be_blamed_on_a_page(
-    tmp_path: Path, error: Exception, expected: type[Exception]
+    tmp_path: Path, exceptions: Any, error: Callable[[Any], Exception], expected: type[Exception]
 ) -> None:
-    ray, state = FailingRay(), memory_state()
+    ray, state = FailingRay(exceptions), memory_state()
     round_ = Round(LogPlace(0, 0), LogPlace(1, 0), signatures_of([]), 0, state.clock, (), 0)
     with closing(LocalLog(tmp_path)) as log, closing(OutcomeStore(tmp_path, bytes(16))) as outcomes:
         shards = RayShards(ray, 2, Settings(), state, log, outcomes, lambda _: None)
-        ray.error = error
+        ray.error = error(exceptions)
         with pytest.raises(expected) as caught:
             shards.find_candidates(round_, b"")
     assert type(caught.value) is expected

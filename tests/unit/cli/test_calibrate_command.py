@@ -2,6 +2,7 @@
 
 import json
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,22 @@ def story(seed: int, words: int, changed: float) -> str:
 
 
 CHANGED = (0.0, 0.05, 0.08, 0.1, 0.12)
-PAGES = [
-    page(seed, f"p{number}-{seed}") | {"body": f"<p>{story(seed, words, CHANGED[seed // 20])}</p>"}
-    for number, words in enumerate((60, 700))
-    for seed in range(100)
-]
+
+
+@cache
+def pages() -> list[dict[str, Any]]:
+    """100 short pages, then 100 long ones."""
+    return [
+        page(seed, f"p{number}-{seed}") | {"body": f"<p>{story(seed, words, CHANGED[seed // 20])}</p>"}
+        for number, words in enumerate((60, 700))
+        for seed in range(100)
+    ]
 
 
 @pytest.fixture
 def crawl(tmp_path: Path) -> Path:
     path = tmp_path / "pages.jsonl"
-    path.write_bytes(lines([*PAGES, *PAGES[:30]]) + b"broken\n" + lines([page(999, "short") | {"body": "word"}]))
+    path.write_bytes(lines([*pages(), *pages()[:30]]) + b"broken\n" + lines([page(999, "short") | {"body": "word"}]))
     return path
 
 
@@ -80,7 +86,7 @@ def test_the_table_is_the_one_that_the_trials_of_each_class_ask_for(
         "scheme.min_shingles=2",
     )
     expected = []
-    for words, bodies in ((0, PAGES[:100]), (500, PAGES[100:])):
+    for words, bodies in ((0, pages()[:100]), (500, pages()[100:])):
         rows = [sorted(set(shingles_of(words_of(one["body"].encode(), True), 5, 5))) for one in bodies]
         shingles = np.array([one for row in rows for one in row], np.uint64)
         bounds = np.cumsum([0, *map(len, rows)])
@@ -150,7 +156,7 @@ def test_no_more_texts_are_taken_than_can_be_compared(
 
 def test_a_sample_without_pairs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = tmp_path / "one.jsonl"
-    one.write_bytes(lines([PAGES[0], PAGES[0], page(1, "short") | {"body": "four words are few"}]))
+    one.write_bytes(lines([pages()[0], pages()[0], page(1, "short") | {"body": "four words are few"}]))
     assert calibrate(one) == EXIT_INPUT
     assert "FILES must contain at least 2 different texts of 5 words or more, got 1" in capsys.readouterr().err
     assert calibrate(tmp_path / "none.jsonl") == EXIT_INPUT

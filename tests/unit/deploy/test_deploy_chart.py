@@ -7,8 +7,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -62,6 +60,8 @@ def test_the_chart_is_of_the_version_of_the_project() -> None:
 
 
 def test_every_resource_fits_the_schema_of_kubernetes_and_a_misspelt_field_does_not() -> None:
+    import kubernetes_validate
+
     resources = documents(KUBERNETES.read_text("utf-8"))
     kinds = {"ConfigMap", "PodDisruptionBudget", "Service", "ServiceAccount", "StatefulSet"}
     assert {one["kind"] for one in resources} == kinds
@@ -75,6 +75,8 @@ def test_every_resource_fits_the_schema_of_kubernetes_and_a_misspelt_field_does_
 
 
 def test_the_default_values_fit_their_schema() -> None:
+    import jsonschema
+
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     jsonschema.validate(yaml.safe_load((CHART / "values.yaml").read_text("utf-8")), schema)
 

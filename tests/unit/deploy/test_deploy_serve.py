@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -197,6 +196,8 @@ def test_prometheus_sends_the_token_and_another_job(tmp_path: Any) -> None:
 
 
 def test_the_schema_knows_the_defaults_of_serve() -> None:
+    import jsonschema
+
     values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     values["serve"]["tokn"] = "a"

@@ -2,17 +2,17 @@
 
 import random
 import time
-from itertools import count, islice
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from spotsieve.stream.base.page_text import KEPT, MAIN_SAMPLES, MOST_BLOCKS, REST_SAMPLES, WIDE
 from spotsieve.stream.sign.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
 from tests.fixtures.long_cases import mostly_long
 from tests.reference.page_text import chain_hash
 from tests.reference.sieve import columns_of
-from tests.reference.spots import token_hash
+from tests.reference.spots import K0, K1, K2, K3, K4, SEED, token_hash
 
 STORY = "the council said on monday that the old bridge over the river will be closed for most of the summer "
 WORDS = [f"{first}{second}{third}" for first in "bdfklmnp" for second in "aeiou" for third in "rstvxz"]
@@ -53,10 +53,30 @@ def drawn(size: int, seed: int = 1) -> list[str]:
     return random.Random(seed).choices(WORDS, k=size)
 
 
+def fold(left: NDArray[np.uint64], right: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
+    """The high half of each 128-bit product xor the low half."""
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    (a, b), (c, d) = (left >> half, left & low), (right >> half, right & low)
+    middle = (b * d >> half) + (a * d & low) + (b * c & low)
+    high = a * c + (a * d >> half) + (b * c >> half) + (middle >> half)
+    return np.asarray(high ^ left * right)
+
+
 def crowd(size: int) -> list[str]:
     """Words whose hashes, as texts of one token, begin with the same nine bits."""
-    words = (f"w{chr(97 + number % 26)}" + "".join(chr(97 + int(d)) for d in str(number)) for number in count())
-    return list(islice((word for word in words if chain_hash([token_hash(word)]) >> 55 == 5), size))
+    numbers = np.arange(700 * size)
+    words = np.zeros((len(numbers), 16), np.uint8)
+    words[:, 0], words[:, 1] = ord("w"), ord("a") + numbers % 26
+    digits = numbers.astype("S8").view(np.uint8).reshape(-1, 8)
+    words[:, 2:10] = np.where(digits > 0, digits + (ord("a") - ord("0")), 0)
+    first, second = words.view("<u8").T
+    k0, k1, k2, k3, k4, seed = map(np.uint64, (K0, K1, K2, K3, K4, SEED))
+    token = fold(fold(first ^ k0, second ^ seed) ^ k1, k2) & ~np.uint64(3)
+    chain = fold(fold(token ^ k4, seed ^ k3) ^ k1, k2)
+    found = [bytes(word).rstrip(b"\0").decode() for word in words[chain >> np.uint64(55) == 5][:size]]
+    assert len(found) == size
+    assert {chain_hash([token_hash(word)]) >> 55 for word in found} == {5}
+    return found
 
 
 PAGES = {
