@@ -396,10 +396,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=40, help="runs of each command and kind of disturbance (40)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=COMMANDS, help="one command; the document stays as it is")
-    parser.add_argument("--short", action="store_true", help="2 kills at a change, 1 full disk, and no document")
+    parser.add_argument("--short", action="store_true", help="a kill at a change, a full disk, and no document")
     options = parser.parse_args(arguments)
     runs = (
-        {AT_TIME: 0, AT_CHANGE: 2, FULL: 1}
+        {AT_TIME: 0, AT_CHANGE: 1, FULL: 1}
         if options.short
         else dict.fromkeys((AT_TIME, AT_CHANGE, FULL), options.runs)
     )

@@ -14,7 +14,7 @@ from spotsieve.stream.sharding.steps import RecordVerdicts
 from tests.fixtures.simulation.roles import LogReader, ResolverProcess, WorkerProcess
 from tests.fixtures.simulation.run import Simulation, search
 
-SECONDS, MOST_SECONDS = 15.0, 60.0
+SECONDS, MOST_SECONDS = 6.0, 60.0
 """CPU time of the search without a planted fault (`make simulation` searches longer), and limit for a planted one."""
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -19,6 +19,7 @@ from spotsieve.stream.sign.features.languages import path_names
 from spotsieve.stream.sign.features.sieve import KEPT_BYTES, SievedPages, SieveSettings, blocks_of, sieve_pages
 from spotsieve.stream.sign.fingerprints.digests import SHORT_BYTES
 from spotsieve.stream.sign.text.machine import PADDING
+from tests.fixtures.long_cases import mostly_long
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.lexbor import DATA
 from tests.reference.scorecard import reasons_of
@@ -70,7 +71,16 @@ def real_pages(name: str, every: int) -> list[tuple[bytes, bool]]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("name", "every"), [("news", 80), ("docs", 60), ("newsgroups", 150), ("catalogue", 60)])
+@pytest.mark.parametrize(
+    ("name", "every"),
+    mostly_long(
+        [
+            *(("news", 320), ("docs", 240), ("newsgroups", 150), ("catalogue", 240)),
+            *(("news", 80), ("docs", 60), ("catalogue", 60)),
+        ],
+        4,
+    ),
+)
 def test_real_pages_give_the_twins_columns(name: str, every: int) -> None:
     for page, markup in real_pages(name, every):
         found, expected = sieved([page], markup), columns_of(page, markup, SETTINGS)

@@ -14,7 +14,7 @@ from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.sign.features.spots import SpotModel, SpotSettings, extract_spots
 from spotsieve.stream.sign.text.machine import PADDING
 
-SIZE = 4_000_000
+SIZE, HOSTILE_SIZE = 4_000_000, 1_500_000
 MODEL = SpotModel(SpotSettings())
 ORDINARY = b'<div class="story"><p>The rally was <b>held</b> in the old town hall, and it is said to go on.</p></div>\n'
 HOSTILE = {
@@ -102,14 +102,14 @@ def seconds(piece: bytes, size: int, start: bytes = b"") -> float:
 @pytest.fixture(scope="module")
 def ordinary() -> float:
     seconds(ORDINARY, len(ORDINARY))  # compiles the kernels, or reads them from the cache
-    return min(seconds(ORDINARY, SIZE) for _ in range(2))
+    return min(seconds(ORDINARY, HOSTILE_SIZE) for _ in range(2))
 
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("start", [b"", b"<!-- ", b"<script><!--<script>", b"<p a='", b"<p>the "], ids=repr)
 def test_hostile_pages_take_at_most_forty_times_an_ordinary_page(piece: bytes, start: bytes, ordinary: float) -> None:
     # quadratic time would be hundreds of times slower at this size; a busy machine is given a second run
-    assert any(seconds(piece, SIZE, start) < 40 * ordinary + 0.02 for _ in range(2))
+    assert any(seconds(piece, HOSTILE_SIZE, start) < 40 * ordinary + 0.02 for _ in range(2))
 
 
 def sieve_seconds(piece: bytes, size: int) -> float:
