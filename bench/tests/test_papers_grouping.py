@@ -60,7 +60,7 @@ def near_and_far(n: int, k: int, r_h: int, groups: NDArray[np.int64], seed: int)
     ],
 )
 def test_both_find_the_pairs_of_brute_force(k: int, r_h: int, c: int) -> None:
-    n = 10_000
+    n = 4_000
     groups = np.linspace(0, k, r_h + c + 1).astype(np.int64)
     fingerprints = near_and_far(n, k, r_h, groups, seed=k * r_h + c)
     expected = pairs_within(fingerprints, r_h)

@@ -21,6 +21,7 @@ from spotsieve.stream.sharding.candidates import ShardCandidates
 from spotsieve.stream.sharding.keys import ShardReads
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sign.schemes.registry import scheme_of
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking, Defect, WorkingShards
@@ -75,7 +76,7 @@ def test_pages_that_break_a_round_get_the_verdicts_of_one_process(
     assert_spared_alike(dice, one)
 
 
-@pytest.mark.parametrize("seed", range(9100, 9108))
+@pytest.mark.parametrize("seed", mostly_long(range(9100, 9108), 4))
 def test_remembered_hosts_go_on_without_pages_that_break_a_round(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     dice, pages, limits = random.Random(seed), *any_world(seed)[1:]
     settings = IndexSettings.model_construct(

@@ -140,7 +140,7 @@ def draw_log(
 )
 @worlds
 @pytest.mark.timeout(300)
-@settings(PROFILE, max_examples=40)
+@settings(PROFILE, max_examples=20)
 @given(st.data(), caps, limits)
 def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state(
     world: World, data: st.DataObject, cap: int, limit: int

@@ -7,6 +7,7 @@ import json
 import lzma
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -76,10 +77,10 @@ def kernel_tokens(page: bytes) -> list[str]:
     return [word for block in tokens_of(page, True) for word in block]
 
 
-def compare(name: str) -> list[tuple[float, bool, str]]:
-    """(share of equal tokens, whether the sequences are equal, page id) of every page of a set, the worst first."""
+def compare(name: str, every: int = 1) -> list[tuple[float, bool, str]]:
+    """(share of equal tokens, whether the sequences are equal, page id) of pages of a set, the worst first."""
     rows = []
-    for page_id, page in pages_of(name):
+    for page_id, page in islice(pages_of(name), 0, None, every):
         ours, theirs = kernel_tokens(page), lexbor_tokens(page)
         rows.append((equal_share(ours, theirs), ours == theirs, page_id))
     return sorted(rows)
