@@ -11,7 +11,7 @@ from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.reference.acceptance import CLAIMS, originals_of
 
-SHORT = 2_000
+SHORT = 1_000
 
 
 @pytest.mark.parametrize("name", CLAIMS)

@@ -18,6 +18,7 @@ from spotsieve.stream.judge.by_host.resolution import _resolve_kernel
 from spotsieve.stream.judge.candidates import _meet_kernel
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.hosts import signatures_of
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.pages.small_crawl import CRAWL
@@ -72,7 +73,7 @@ def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: 
     return trace
 
 
-@pytest.mark.parametrize("seed", range(8000, 8024))
+@pytest.mark.parametrize("seed", mostly_long(range(8000, 8024), 8))
 def test_a_trace_has_the_judges_verdict_and_its_thresholds_imply_it(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     scheme = dice.choice([SCHEME, SCHEME, SCHEME.with_policy(keep_variants=True, drop_parts=False)])

@@ -19,7 +19,7 @@ from tests.fixtures.families import FAMILIES, family_pages
 
 THIN = 100
 """The judge compares shorter texts block by block, with the words of their titles."""
-ASKED = 24
+ASKED = 10
 """Pages of each family that are explained, spread over the family."""
 SETTINGS = SpotsieveSettings()
 SCHEMES = {

@@ -20,7 +20,7 @@ from spotsieve.stream.sharding.rounds import LogPlace
 from tests.fixtures.states.extreme_rounds import columns_of, extreme, run
 from tests.fixtures.states.round_records import FIRST, RANGE, SETTINGS, SHARE, kept
 
-CASES = 400
+CASES = 200
 
 
 @pytest.mark.parametrize("name", list(kept()))

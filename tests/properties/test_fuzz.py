@@ -12,7 +12,7 @@ from bench.fuzz.seeds import SEEDS
 from bench.fuzz.targets import TARGETS
 from tests.reference.signatures import record_of_broken_columns
 
-EXAMPLES = {"markup": 250, "message": 400}
+EXAMPLES = {"markup": 100, "message": 150}
 FOUND = {
     "state-value": [b"\x03\x01" + text for text in (b"", b"{", b"{} {}", b"\xa4", b"[" * 9_000, b"[]", b"{}", b"null")],
     "manifest": [b"", b"{", b"null", b"[" * 9_000, b'{"files":[{"bytes":1,"name":7,"xxh3_128":"0"}]}'],
@@ -29,7 +29,7 @@ def test_mutated_inputs_give_what_they_may_or_a_documented_error(name: str) -> N
     for data in (*seeds, *FOUND.get(name, ())):
         target.run(data)
 
-    @settings(max_examples=EXAMPLES.get(name, 600), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES.get(name, 200), deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.randoms(use_true_random=False) | st.integers().map(random.Random))
     def run(chosen: random.Random) -> None:
         target.run(mutated(chosen, seeds, target.pieces))

@@ -26,6 +26,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.policy import PLAIN
 from spotsieve.stream.sign.schemes import HostThresholds
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.generated import outcomes_of, without_reason
 from tests.fixtures.pages.hosts import (
     FINGERPRINTED,
@@ -88,7 +89,7 @@ def with_bars(bars: Bars) -> SpotsieveScheme:
     return scheme
 
 
-@pytest.mark.parametrize("seed", range(7000, 7006))
+@pytest.mark.parametrize("seed", mostly_long(range(7000, 7006), 2))
 @pytest.mark.parametrize("bars", OTHER_BARS.values(), ids=OTHER_BARS)
 def test_with_other_thresholds_verdicts_are_those_of_the_reference_judge(bars: Bars, seed: int) -> None:
     dice, pages, limits = any_world(seed)
@@ -97,7 +98,7 @@ def test_with_other_thresholds_verdicts_are_those_of_the_reference_judge(bars: B
         assert run([record], state, limits, with_bars(bars)) == run_reference([record], reference_kernel)
 
 
-@pytest.mark.parametrize("seed", range(8000, 8020))
+@pytest.mark.parametrize("seed", mostly_long(range(8000, 8020), 7))
 def test_what_hosts_learn_depends_on_no_verdict(seed: int) -> None:
     _, pages, limits = any_world(seed)
     states = [memory_state() for _ in OTHER_BARS]
@@ -119,7 +120,7 @@ def test_what_hosts_learn_depends_on_no_verdict(seed: int) -> None:
         assert len(dropped) > 1, "the thresholds must change verdicts"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", mostly_long(range(60), 20))
 def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     records, state, reference_kernel = any_cut(dice, pages), memory_state(), reference_of(limits)
@@ -131,7 +132,7 @@ def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None
 @pytest.mark.guarantee(
     "batch sizes, timing and rebalances change no verdict", fault="the same pages of remembered hosts in other batches"
 )
-@pytest.mark.parametrize("seed", range(1000, 1040))
+@pytest.mark.parametrize("seed", mostly_long(range(1000, 1040), 14))
 def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     one, other = memory_state(), memory_state()
@@ -142,7 +143,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> Non
     assert first_difference(one, other) is None
 
 
-@pytest.mark.parametrize("seed", range(2000, 2012))
+@pytest.mark.parametrize("seed", mostly_long(range(2000, 2012), 5))
 def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     records, memory = any_cut(dice, pages), memory_state()
@@ -158,7 +159,7 @@ def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed
     "no page is dropped as a duplicate of its own first attempt",
     fault="uncommitted pages of remembered hosts come again",
 )
-@pytest.mark.parametrize("seed", range(3000, 3040))
+@pytest.mark.parametrize("seed", mostly_long(range(3000, 3040), 12))
 def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_had(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     plain, state, reference_kernel = memory_state(), memory_state(), reference_of(limits)
@@ -257,7 +258,7 @@ class Reader:
     "what is forgotten is forgotten by every reader of the log",
     fault="pages of remembered hosts die, and are forgotten",
 )
-@pytest.mark.parametrize("seed", range(4000, 4040))
+@pytest.mark.parametrize("seed", mostly_long(range(4000, 4040), 14))
 def test_with_horizon_and_forgetting_verdicts_and_memories_are_the_obvious_judge_s(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     # Pages are a second apart, and some are late.

@@ -14,6 +14,7 @@ from spotsieve.state.index import HostMemories
 from spotsieve.stream.base.page_text import IDENTITY_SHIFT
 from spotsieve.stream.judge.by_host import learning
 from spotsieve.stream.judge.by_host import memory as kernels
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.states.remembering import sketch
 from tests.reference.host_memory import (
     COUNT_BITS,
@@ -104,7 +105,7 @@ def slots_of(counts: Counts) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", mostly_long(range(40), 14))
 def test_counts_are_those_of_the_reference_implementation(seed: int) -> None:
     dice = random.Random(seed)
     room, kinds = dice.choice([1, 2, 5, 20, 64]), dice.choice([3, 30, 2**28])
@@ -120,7 +121,7 @@ def test_counts_are_those_of_the_reference_implementation(seed: int) -> None:
     assert found.used[0] <= room
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", mostly_long(range(40), 14))
 def test_blocks_are_counted_as_by_the_reference_implementation(seed: int) -> None:
     dice = random.Random(seed)
     rare, kinds = dice.choice([1, 20, 60]), dice.choice([3, 200, 2**20])
@@ -168,7 +169,7 @@ def test_one_page_replaces_few_blocks_of_a_full_memory_and_each_of_its_blocks_co
 
 
 @pytest.mark.guarantee("host memory is bounded", fault="more blocks than there is room for")
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", mostly_long(range(200), 60))
 def test_an_item_on_more_than_n_by_room_pages_is_in_the_memory(seed: int) -> None:
     # As many pages as a sketch has bits, each of another bit, so that no number is too small.
     dice = random.Random(seed)
@@ -218,7 +219,7 @@ def test_where_every_item_stands_on_many_pages_the_rarest_goes() -> None:
     assert by_kernel(pages, 50).items.tolist()[:50] == slots_of(counts)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", mostly_long(range(20), 8))
 def test_the_same_url_or_the_same_text_again_adds_nothing(seed: int) -> None:
     dice = random.Random(seed)
     memory = Memory()

@@ -22,6 +22,7 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import KeyKind, Kind, Reason
 from spotsieve.stream.judge import PLAIN, Policy, judge
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.generated import (
     CHAIN,
     DESIGN,
@@ -87,7 +88,7 @@ def test_verdicts_are_those_of_the_obvious_judge(
     assert capped == reference_kernel.capped
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", mostly_long(range(60), 20))
 def test_verdicts_over_alike_pages_of_all_lengths_are_those_of_the_obvious_judge(seed: int) -> None:
     # Copies that differ in nothing but their length, and ties of length, which hypothesis draws too seldom.
     dice = random.Random(seed)

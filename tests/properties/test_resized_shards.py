@@ -8,6 +8,7 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.verdict import concatenate
 from spotsieve.stream.sharding.shares import ClusterSize, Resize, ResizeEvent
 from spotsieve.stream.sign.schemes.registry import scheme_of
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.states.host_logs import Log
@@ -48,7 +49,7 @@ def test_every_scheme_judges_across_a_resize_as_one_process(name: str) -> None:
     assert_resizes_change_nothing(dice, one)
 
 
-@pytest.mark.parametrize("seed", range(9000, 9008))
+@pytest.mark.parametrize("seed", mostly_long(range(9000, 9008), 4))
 def test_remembered_hosts_are_judged_across_a_resize_as_in_one_process(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     settings = IndexSettings.model_construct(

@@ -8,6 +8,7 @@ import pytest
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
+from tests.fixtures.long_cases import mostly_long
 from tests.reference.signatures import make_signatures
 from tests.reference.spotsieve_keys import Key, keys_of_page
 
@@ -15,7 +16,7 @@ SETTINGS = SpotsieveSettings()
 SCHEME = SpotsieveScheme(SETTINGS)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", mostly_long(range(20), 8))
 def test_keys_are_those_of_the_plain_twin(seed: int) -> None:
     random = np.random.default_rng(seed)
     count = int(random.integers(0, 200))

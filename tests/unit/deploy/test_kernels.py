@@ -89,10 +89,7 @@ def doubled(value):
 
 
 class Tree:
-    """A copy of the package below a folder of its own, and processes that import it.
-
-    It has the byte code of the sources, without which each process would compile them for a second.
-    """
+    """A copy of the package and its byte code below a folder of its own, and processes that import it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

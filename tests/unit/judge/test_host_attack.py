@@ -7,6 +7,7 @@ import pytest
 
 from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.verdict import KeyKind
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.hosts import Made, Paragraph, Submitted, any_temper, host_hash, made_pages, with_ids
 from tests.fixtures.states.remembering import Limits, Record, cut, memories_of, run
 from tests.reference.judge import Outcome
@@ -52,7 +53,7 @@ def mixed(dice: random.Random, victim: Sequence[Made], others: Sequence[Made]) -
     return pages
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", mostly_long(range(40), 12))
 def test_what_a_host_teaches_itself_changes_no_verdict_on_another(seed: int) -> None:
     dice = random.Random(seed)
     victim = victim_pages(dice)
