@@ -162,9 +162,12 @@ def find_shared(pages, page, others, other, compared):
                 if scaled_hash(hash_at(ordered, rank), limit) != wanted:
                     break
                 place = place_at(ordered, rank)
-                kept = is_kept(pages.blocks[first + place_of(pages.samples[begin + place])])
                 # Two hashes of the other page may be the same in 16 bits.
-                if not compared.found[place] and (kept or hash_at(ordered, rank) <= limit_of_rest):
+                if compared.found[place]:
+                    continue
+                if hash_at(ordered, rank) <= limit_of_rest or is_kept(
+                    pages.blocks[first + place_of(pages.samples[begin + place])]
+                ):
                     compared.found[place], compared.hits[hits] = True, place
                     hits += 1
     compared.counts[0], compared.counts[1] = hits, _find_blocks(pages, page, others, other, compared)
@@ -303,6 +306,7 @@ def measure_part(part, pages, page, view, compared):
     layout = compared.layout
     _lay_out(part, pages, page, view, compared)
     first, count = pages.block_bounds[page], pages.block_bounds[page + 1] - pages.block_bounds[page]
+    limit, limit_of_rest = compared.limits[0], compared.limits[1]
     exact = compared.density[0] == 1.0 and compared.density[1] == 1.0
     main_shingles, rest_shingles = 1.0 / compared.density[0], 1.0 / compared.density[1]
     compared.by_block[:count] = 0.0
@@ -320,8 +324,10 @@ def measure_part(part, pages, page, view, compared):
         place = place_of(sample)
         part_start, whole = layout.start[part, place], compared.whole[place]
         found = whole or compared.found[at - begin]
+        if part_start == _OUTSIDE or (not found and hash_of(sample) > limit):
+            continue
         kept = is_kept(pages.blocks[first + place])
-        if part_start == _OUTSIDE or (not found and hash_of(sample) > compared.limits[0 if kept else 1]):
+        if not found and not kept and hash_of(sample) > limit_of_rest:
             continue
         stands_for = main_shingles if kept else rest_shingles
         compared.by_block[place, 0] += 1.0

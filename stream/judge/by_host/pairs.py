@@ -203,11 +203,10 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
         measure_part(part, pages, page, view, answer.compared)
         if first:
             first = False
-            if same:
-                title, shared_words = _title_overlap(pages, page, others, other, memory, row, view)
-            elif alone:
-                overlap = _title_overlap(pages, page, others, other, memory, row, view)[0]
-                one_article = overlap >= SIMILAR_TITLE
+            if same or alone:
+                overlap, shared_words = _title_overlap(pages, page, others, other, memory, row, view)
+                title = overlap if same else NO_TITLE
+                one_article = not same and overlap >= SIMILAR_TITLE
             answer.figures[thresholds.PAIR_TITLE] = title
             short_enough, lengths = _record_length(pages, page, others, other, same, memory, row, view, answer)
             if not (short_enough or bars.drop_parts or explains):
