@@ -60,7 +60,7 @@ def empty_counts(pages: Sequence[Shown], rare: int, most: int) -> kernels.Counts
     few, small = np.zeros(1, np.uint16), np.zeros(1, np.uint8)
     empty = HostMemories(none, none, none, none, few, few, small, small, none[:0], bounds, none[:0], bounds)
     new = np.array([sum(len(items) for _, _, items in pages)])
-    return kernels.load_memories(empty, new, new).blocks._replace(rare=rare, most=most)
+    return kernels.load_memories(empty, new, new).blocks._replace(rare=np.int64(rare), most=np.int64(most))
 
 
 def by_kernel(pages: Sequence[Shown], room: int) -> kernels.Counts:

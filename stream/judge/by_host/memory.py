@@ -75,8 +75,8 @@ class Counts(NamedTuple):
     following: int32[first[h]], the next slot of a chain, -1: none
     """
 
-    rare: int
-    most: int
+    rare: np.int64
+    most: np.int64
     recurring: NDArray[np.int64]
     first: NDArray[np.int64]
     items: NDArray[np.uint64]

@@ -144,7 +144,7 @@ def tree(tmp_path: Path) -> Tree:
 def test_a_process_runs_an_edited_function_that_a_cached_kernel_inlines(
     tree: Tree, program: str, name: str, before: str, after: str
 ) -> None:
-    quick = {"NUMBA_OPT": "1"}  # The kernel of the judge takes half the time.
+    quick = {"NUMBA_OPT": "1"}
     first, again = (tree.run(program + OF_A_USER, **quick) for _ in range(2))
     assert (first["answer"], again["loaded"]) == (again["answer"], "1")
     tree.edit(name, before, after)
