@@ -47,7 +47,6 @@ from spotsieve.stream.service.roles import log_records
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
 from tests.fixtures.kernels import compiled_by
-from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.reference.signatures import make_signatures
 
@@ -64,7 +63,7 @@ SOUND = PendingVerdict(3, 0.5, Reason.CONTAINED, 1)
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.guarantee("hostile input crashes nothing", fault="values of a state beyond the bounds of kernels")
-@pytest.mark.parametrize(("module", "kinds"), mostly_long(CHECKED.items(), 1), ids=CHECKED)
+@pytest.mark.parametrize(("module", "kinds"), CHECKED.items(), ids=CHECKED)
 def test_kernels_stay_within_their_arrays_for_every_value_that_is_decoded(module: str, kinds: Sequence[str]) -> None:
     checked = compiled_by("bounds-checked", NUMBA_BOUNDSCHECK="1")
     command = [sys.executable, "-m", f"tests.fixtures.states.{module}", str(CASES)]
