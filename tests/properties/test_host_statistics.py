@@ -140,7 +140,7 @@ def test_blocks_are_counted_as_by_the_reference_implementation(seed: int) -> Non
 
 
 @pytest.mark.parametrize("order", range(3))
-def test_template_text_is_learned_from_pages_of_more_blocks_than_a_memory_has_room_for(order: int) -> None:
+def test_template_text_is_learned_from_pages_of_hundreds_of_blocks(order: int) -> None:
     # As of a reference manual: each page repeats 400 of 2,000 descriptions, and 200 of its blocks stand nowhere else.
     dice, numbers = random.Random(order), iter(range(10_000, 2**28))
     pages: list[Shown] = []
@@ -154,7 +154,7 @@ def test_template_text_is_learned_from_pages_of_more_blocks_than_a_memory_has_ro
     assert counts.used[0] <= RARE_ITEMS + 2_000
 
 
-def test_one_page_replaces_few_blocks_of_a_full_memory_and_each_of_its_blocks_comes_in_at_some_time() -> None:
+def test_a_page_replaces_few_blocks_of_a_full_memory_each_of_its_own_in_turn() -> None:
     first = [(number, number, range(1 + 100 * number, 101 + 100 * number)) for number in range(8)]
     before = set(slots_of(blocks_by_reference(first, RARE_ITEMS, MOST_ITEMS)))
     after = blocks_by_kernel([*first, (99, 99, range(5_000, 5_600))], RARE_ITEMS, MOST_ITEMS)

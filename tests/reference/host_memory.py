@@ -64,11 +64,12 @@ class Counts:
 
     def __post_init__(self) -> None:
         self._by_identity = {item.identity: item for item in self.slots}
+        self._recurring = {item.identity for item in self.slots if item.pages >= LEAST_TEMPLATE}
 
     @property
     def room(self) -> int:
         """The most items; there are more where a recurring one has left."""
-        return min(self.most, self.rare + sum(item.pages >= LEAST_TEMPLATE for item in self.slots))
+        return min(self.most, self.rare + len(self._recurring))
 
     def pages_with(self, identity: int) -> int:
         """On how many pages an item was seen; 0 if it is not remembered."""
@@ -85,6 +86,8 @@ class Counts:
         item = self._by_identity[identity]
         item.urls.add(url % COUNT_BITS)
         item.texts.add(text % COUNT_BITS)
+        if item.pages >= LEAST_TEMPLATE:
+            self._recurring.add(identity)
 
     def _put(self, identity: int) -> None:
         if len(self.slots) < self.room:
@@ -93,6 +96,7 @@ class Counts:
         else:
             slot = self._slot_to_replace()
             del self._by_identity[self.slots[slot].identity]
+            self._recurring.discard(self.slots[slot].identity)
             item = self.slots[slot] = Item(identity, self.floor)
         self._by_identity[identity] = item
 

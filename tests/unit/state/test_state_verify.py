@@ -327,7 +327,7 @@ def test_a_value_against_the_grammar_is_named_by_its_key_in_hex(
         ("hosts", bytes(7), b"", "must have a key of 8 bytes"),
         ("hosts", bytes(7) + b"\x05", b"\x07", "must be version 4, "),
         ("hosts", bytes(7) + b"\x05", b"\4" + b"\xff" * 5 + b"\1" + bytes(25), "must have learned at one of"),
-        ("hosts", bytes(7) + b"\x05", b"\4" + bytes(31), "URLs, at most 1024 items"),
+        ("hosts", bytes(7) + b"\x05", b"\4" + bytes(31), "URLs, at most 3072 items"),
         ("attempts", bytes(15), bytes(19), "must have a key of 16 bytes"),
         ("attempts", bytes(16), bytes(19), "must be version 1 and 19 bytes"),
         ("attempts", bytes(16), b"\1" + b"\xff" * 8 + bytes(10), "with or without a score, or neither"),
