@@ -20,7 +20,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large growth scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public text release
+.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large growth scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public text release manuals
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -60,6 +60,9 @@ bench: setup $(PEERS) ## the speed measurements, as docs/measured/speed.md's tab
 
 quality: $(PEERS) ## measure every labelled set, ablations, thresholds, robustness and peers; write docs/measured/quality.md
 	@$(PY) -m bench.quality $(ARGS)
+
+manuals: $(INSTALLED) ## judge documentation packages of Debian, which it downloads, each as a host; write docs/measured/manuals.md
+	@$(PY) -m bench.quality.manuals $(if $(ARGS),$(ARGS),build/manuals)
 
 public: $(PEERS) ## compare the filter with its peers on NEWS-COPY, CORE and the labelled sets; write docs/measured/public.md
 	@$(PY) -m bench.public $(ARGS)
