@@ -9,6 +9,7 @@ import argparse
 import json
 import platform
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,8 +69,9 @@ def judge_package(name: str, archive: Path) -> dict[str, Any]:
 
 def _package_in(folder: Path, name: str) -> Path | None:
     """The file of a package; it is downloaded if it is not there. None if that fails."""
-    if not any(folder.glob(f"{name}_*.deb")):
-        subprocess.run(["apt-get", "download", name], cwd=folder, capture_output=True, check=False)
+    apt = shutil.which("apt-get")
+    if apt is not None and not any(folder.glob(f"{name}_*.deb")):
+        subprocess.run([apt, "download", name], cwd=folder, capture_output=True, check=False)
     return next(iter(sorted(folder.glob(f"{name}_*.deb"))), None)
 
 
