@@ -64,7 +64,7 @@ def empty_counts(pages: Sequence[Shown], rare: int, most: int) -> kernels.Counts
 
 
 def by_kernel(pages: Sequence[Shown], room: int) -> kernels.Counts:
-    """The counts of a host with so much room after these pages: of title words, all of which are counted."""
+    """The counts of a host's title words after these pages. room: the most items"""
     counts = empty_counts(pages, room, room)
     identities = np.array([item for _, _, items in pages for item in items], np.int64)
     hashes = np.array([page[:2] for page in pages], np.uint64).reshape(-1, 2)

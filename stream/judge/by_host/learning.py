@@ -115,16 +115,16 @@ def count_blocks(pages, page, counts, row, url, text):  # PageTexts, int64, Coun
     if end - first > chosen:
         for place in range(first, end):
             new += _is_new(counts, row, pages.blocks[place])
-    skipped = np.int64(text % np.uint64(new)) if new > chosen else np.int64(0)
-    rank = np.int64(0)
+    turn = new - np.int64(text % np.uint64(new)) if new > chosen else np.int64(0)
     for place in range(first, end):
-        if identity_of(pages.blocks[place]) == 0:
+        block = pages.blocks[place]
+        if identity_of(block) == 0:
             continue
-        if new > chosen and _is_new(counts, row, pages.blocks[place]):
-            rank += 1
-            if (rank - 1 + new - skipped) % new >= chosen:
+        if new > chosen and _is_new(counts, row, block):
+            turn += 1
+            if (turn - 1) % new >= chosen:
                 continue
-        count_page(counts, row, np.int64(identity_of(pages.blocks[place])) >> BLOCK_TO_ITEM, url, text)
+        count_page(counts, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM, url, text)
 
 
 @inlined
