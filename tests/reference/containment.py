@@ -159,10 +159,10 @@ def entry_of(view: PageView) -> EntryText:
 
 
 def entry_sample(view: PageView) -> tuple[int, list[int]]:
-    """The limits of a sample and its hashes, ascending: the smallest ones of the text that counts in comparisons.
+    """The limits of a sample, and its hashes in ascending order: the smallest hashes of the text that is compared.
 
-    That is text that is no template text, or distinctive nevertheless; all text if there is none. Without main text,
-    the limit of the other text is the limit of both.
+    Template text is not compared, unless it is distinctive or the page has no other text. For a page without main text,
+    both limits are the limit of the other text.
     """
     page = view.page
     counts = [own or not template for own, template in zip(view.own, view.template, strict=True)]

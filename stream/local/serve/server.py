@@ -245,7 +245,7 @@ SPARE_FILES = 128
 
 
 def _check_connections(connections: int) -> None:
-    """Check that the process may have so many connections open beside a large state. Raises SettingError."""
+    """Check that the limit of open files allows the connections beside a large state. Raises SettingError."""
     raise_file_limit()
     allowed = file_limit() - most_open_files() - SPARE_FILES
     if connections > allowed:

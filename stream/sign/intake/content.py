@@ -221,13 +221,14 @@ def make_page(
     found = None if filtered else read_mhtml(raw, find_media_type(content_type or ""), max_page_bytes)
     if found is None and not filtered and content in (Content.PLAIN, Content.UNKNOWN):
         found = read_message(raw, label_of_set, max_page_bytes, is_plain=content is Content.PLAIN)
-    if found is not None and found.text is None:
-        content = Content.NOT_TEXT
-    elif found is not None and found.text is not None:
-        encoded = raw if encoded is None and not found.whole else encoded
-        content = Content.HTML if found.is_html else Content.PLAIN
-        decoded = decoded or found.text is not raw
-        raw = found.text
+    if found is not None:
+        if found.text is None:
+            content = Content.NOT_TEXT
+        else:
+            encoded = raw if encoded is None and not found.whole else encoded
+            content = Content.HTML if found.is_html else Content.PLAIN
+            decoded = decoded or found.text is not raw
+            raw = found.text
     judgeable = (
         not filtered
         and content is not Content.NOT_TEXT

@@ -303,13 +303,13 @@ def read_message(
 
 def _messages_of(body: bytes, head_size: int) -> list[_Part]:
     """The messages of an mbox, or the only message. head_size: of the first"""
-    starts = [0]
+    heads = [(0, head_size)]
     if body.startswith(b"From "):
         lines = (found.start() for found in islice(_MBOX_LINE.finditer(body, head_size), MAX_PARTS))
-        starts += [start for start in lines if _header_size(body[start : start + _MAX_HEADER_BYTES])]
+        sizes = ((start, _header_size(body[start : start + _MAX_HEADER_BYTES])) for start in lines)
+        heads += [(start, start + size) for start, size in sizes if size]
     messages = list[_Part]()
-    for start, end in pairwise([*starts, len(body)]):
-        text = start + (_header_size(body[start:end]) if start else head_size)
+    for (start, text), (end, _) in pairwise([*heads, (len(body), 0)]):
         head = body[start:text]
         messages.append(_Part(_fields_in(head) if _DECLARES_MIME.search(head) else {}, body[text + 1 : end]))
     return messages
@@ -329,8 +329,9 @@ def _is_as_sent(message: _Part) -> bool:
 
 
 def _without_signature(text: bytes) -> bytes:
-    first, last = message_span(_ANY_HEADER + text)
-    return (_ANY_HEADER + text)[first:last]
+    message = _ANY_HEADER + text
+    first, last = message_span(message)
+    return message[first:last]
 
 
 def _escaped(text: bytes) -> bytes:

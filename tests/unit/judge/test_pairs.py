@@ -1,6 +1,7 @@
 """Every rule for two pages of one host, or of two: cases made by hand, for the judge and for its reference."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,6 +68,8 @@ EDITED = joined(*(words("new" if at % 12 == 11 else "story", at + 1, at) for at 
 FORM = [text("form", first + 20, first) for first in (0, 20, 40)]
 NOTICE = text("notice", 80)
 TWO_HOSTS = (1, 2)
+of_common_text = functools.partial(Case, hosts=TWO_HOSTS, elsewhere=[NOTICE])
+"""A case of two hosts whose pages have a notice that is common text."""
 CASES = [
     Case("without titles 0.78 is enough", [STORY], [joined(words("story", 78), words("new", 22))], True),
     Case("without titles 0.69 is not", [STORY], [joined(words("story", 70), words("new", 30))], False),
@@ -225,49 +228,39 @@ CASES = [
         False,
         hosts=TWO_HOSTS,
     ),
-    Case(
+    of_common_text(
         "text of several hosts under several titles tells nothing",
         [NOTICE, text("one", 40)],
         [NOTICE, text("two", 40)],
         False,
-        hosts=TWO_HOSTS,
-        elsewhere=[NOTICE],
     ),
-    Case("an article of such text is found", [NOTICE], [NOTICE], True, hosts=TWO_HOSTS, elsewhere=[NOTICE]),
-    Case(
+    of_common_text("an article of such text is found", [NOTICE], [NOTICE], True),
+    of_common_text(
         "if no word of it is fresh",
         [NOTICE, text("one", 15)],
         [NOTICE, text("two", 15)],
         False,
-        hosts=TWO_HOSTS,
-        elsewhere=[NOTICE],
     ),
-    Case(
+    of_common_text(
         "under similar titles it needs no more than other text",
         [NOTICE, text("one", 40)],
         [NOTICE, text("two", 40)],
         True,
         SIMILAR,
-        hosts=TWO_HOSTS,
-        elsewhere=[NOTICE],
     ),
-    Case(
+    of_common_text(
         "nor less",
         [NOTICE, text("one", 65)],
         [NOTICE, text("two", 65)],
         False,
         SIMILAR,
-        hosts=TWO_HOSTS,
-        elsewhere=[NOTICE],
     ),
-    Case(
+    of_common_text(
         "under other titles nearly all is needed",
         [NOTICE, text("one", 40)],
         [NOTICE, text("two", 40)],
         False,
         OTHER,
-        hosts=TWO_HOSTS,
-        elsewhere=[NOTICE],
     ),
     Case("a long page is compared by samples", [text("book", 900)], [text("book", 900), text("new", 60)], True, SAME),
     Case("and its fresh text is seen", [text("book", 900)], [text("book", 900), text("new", 700)], False, SAME),
