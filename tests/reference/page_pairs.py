@@ -159,6 +159,8 @@ class Pair:
         density = self.comparison.density(True)
         needed += MARGIN * math.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
         most_allowed = self.bars.max_fresh_words - 1.0 if self.bars.max_fresh_words else words
+        if part == ALL_TEXT:
+            most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - least) * self.comparison.words_outside_links(part)))
         if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:
             # This many of the shared words may be template text that is not known yet.
             rest = words - TEMPLATE_WORDS
@@ -171,8 +173,6 @@ class Pair:
             missing = (1.0 - least) / (1.0 + EXCERPT * (self.lengths - 1.0))
             needed = min(needed, 1.0 - missing)
             most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
-        if part == ALL_TEXT:
-            most_fresh = min(most_fresh, max(FRESH_TEXT, (1.0 - least) * self.comparison.words_outside_links(part)))
         if contained < needed or fresh > min(most_fresh, most_allowed):
             return None
         sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT

@@ -345,6 +345,10 @@ def _contained_part(
             most_fresh = YOUNG_FRESH * words
     row = thresholds.PART_FIRST + 2 * part
     most_allowed = bars.max_fresh_words - 1.0 if bars.max_fresh_words > 0 else words
+    if part == ALL_TEXT:
+        # Beside a long list of links, a short text is a small share of all words.
+        outside_links = np.float64(compared.layout.words[part, 0])
+        most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - bars.min_containment) * outside_links))
     if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:
         rest = words - TEMPLATE_WORDS
         most_rest = min((1.0 - bars.min_containment) * rest, most_allowed)
@@ -356,10 +360,6 @@ def _contained_part(
     if edited and share_in_fresh_blocks(pages, page, compared) <= EDITED_BLOCKS:
         needed = min(needed, 1.0 - missing)
         most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
-    if part == ALL_TEXT:
-        # Beside a long list of links, a short text is a small share of all words.
-        outside_links = np.float64(compared.layout.words[part, 0])
-        most_fresh = min(most_fresh, max(FRESH_TEXT, (1.0 - bars.min_containment) * outside_links))
     most_fresh = min(most_fresh, most_allowed)
     _record_part(answer, row, contained, needed, fresh, most_fresh)
     if contained < needed or fresh > most_fresh:

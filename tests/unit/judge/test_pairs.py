@@ -67,6 +67,7 @@ STORY = text("story", 100)
 EDITED = joined(*(words("new" if at % 12 == 11 else "story", at + 1, at) for at in range(100)))
 FORM = [text("form", first + 20, first) for first in (0, 20, 40)]
 NOTICE = text("notice", 80)
+MENU = [boilerplate(f"menu {part}", 190, outside=0) for part in range(5)]
 TWO_HOSTS = (1, 2)
 of_common_text = functools.partial(Case, hosts=TWO_HOSTS, elsewhere=[NOTICE])
 """A case of two hosts whose pages have a notice that is common text."""
@@ -188,6 +189,22 @@ CASES = [
     Case("words outside the main text are compared too", [STORY], [STORY, boilerplate("other", 150)], False, SAME),
     Case("a few of them may be fresh", [STORY], [STORY, boilerplate("other", 60)], True, SAME),
     Case("words in links are never fresh", [STORY], [STORY, boilerplate("other", 90, outside=0)], True, SAME),
+    Case(
+        "on a young host, fresh words are compared with the words outside links",
+        [*MENU, boilerplate("tale", 100)],
+        [*MENU, boilerplate("other", 100)],
+        False,
+        SAME,
+        fillers=0,
+    ),
+    Case(
+        "a few are allowed beside links there too",
+        [*MENU, boilerplate("tale", 100)],
+        [*MENU, boilerplate("tale", 82), boilerplate("other", 18)],
+        True,
+        SAME,
+        fillers=0,
+    ),
     Case(
         "numbers make no other page",
         [joined(words("story", 90), [NUMBERS])],
