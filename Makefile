@@ -20,7 +20,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 FUZZ := $(VENV)/.fuzz
 
-.PHONY: help demo test unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large growth scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public text release manuals
+.PHONY: help demo test kernels unpatched newest guarantees check verdicts bench quality schemes papers soak roles rolesteps partitions memory large growth scale classic exact fuzz chart image dashboard sbom run broker setup wheel docs lock clean archives standards hostile kills simulation public text release manuals
 .DEFAULT_GOAL := help
 
 help: ## list these tasks
@@ -29,9 +29,13 @@ help: ## list these tasks
 demo: setup ## start a real Kafka, send a small crawl through the filter, show what was dropped and why
 	@$(VENV)/bin/spotsieve demo $(ARGS)
 
-test: setup ## run all tests but the long ones on a real Kafka (ARGS="tests/unit -k simhash" runs a part, SLOWEST=20 names the slowest)
+test: setup ## run all tests but the long ones and those of `make kernels` on a real Kafka (ARGS="tests/unit -k simhash" runs a part, SLOWEST=20 names the slowest)
 	@$(PY) -m pytest $(if $(SLOWEST),--durations=$(SLOWEST)) \
-		$(if $(ARGS),$(ARGS),-m "not long" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
+		$(if $(ARGS),$(ARGS),-m "not long and not compiles" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder)
+
+kernels: setup ## run the tests that compile kernels once more: with bounds checks, for other CPUs, edited, installed
+	@$(PY) -m pytest -m compiles -n 2 --dist loadfile tests/properties/test_extreme_values.py \
+		tests/unit/deploy/test_kernels.py tests/unit/text/test_text_cpu.py
 
 unpatched: setup ## run the broker tests of the Kafka driver without the performance patches of aiokafka
 	@AIOKAFKA_AS_SHIPPED=1 $(PY) -m pytest $(if $(ARGS),$(ARGS),$(DRIVER_TESTS))

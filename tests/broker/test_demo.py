@@ -14,6 +14,7 @@ import pytest
 from spotsieve.stream.kafka.clients import administrator
 from tests.conftest import REPOSITORY, Broker
 from tests.fixtures.brokers.listeners import NOBODY
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.waiting import SECONDS, wait_until
 
 DEMO = [sys.executable, "-m", "spotsieve.stream", "demo"]
@@ -74,7 +75,7 @@ async def test_on_a_broker_of_ones_own_the_demo_removes_its_topics(kafka: Broker
         assert [name for name in await admin.list_topics() if name.startswith("spotsieve-demo-")] == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", mostly_long([signal.SIGINT, signal.SIGKILL, signal.SIGTERM], 2))
 def test_a_demo_that_is_kept_or_killed_leaves_no_process_behind(number: signal.Signals) -> None:
     demo = start("--keep")
     try:

@@ -55,7 +55,7 @@ PLACE = pending_verdict_key(0, 0, 0)
 SOUND = PendingVerdict(3, 0.5, Reason.CONTAINED, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.timeout(1800)
 @pytest.mark.guarantee("hostile input crashes nothing", fault="values of a state beyond the bounds of kernels")
 def test_kernels_stay_within_their_arrays_for_every_value_that_is_decoded() -> None:

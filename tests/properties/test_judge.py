@@ -127,7 +127,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_the_state(
     "no page is dropped as a duplicate of its own first attempt", fault="any page is submitted again at any later point"
 )
 @worlds
-@PROFILE
+@settings(PROFILE, max_examples=25)
 @given(st.data(), caps, limits, policies, cuts)
 def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
     world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]

@@ -18,6 +18,7 @@ from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.verdict import concatenate
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.policy import policy_of
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.shard_directories import held, opened, with_hosts, without_hosts, without_leftovers
 from tests.fixtures.states.sharded_logs import assert_verdicts_equal
@@ -100,7 +101,7 @@ def assert_split(one: OneProcess, dice: random.Random, folder: Path, before: int
     "shards and a resolver give the verdicts of one process", fault="their states are made one state"
 )
 # In 9032 a page that replaced another is forgotten, and comes again before it is committed.
-@pytest.mark.parametrize("seed", [*range(8100, 8104), 9032])
+@pytest.mark.parametrize("seed", mostly_long([9032, *range(8100, 8104)], 2))
 def test_states_of_shards_that_remember_hosts_make_the_state_of_one_process(seed: int, tmp_path: Path) -> None:
     one, dice = with_hosts(seed)
     assert_merged(one, dice, tmp_path, [dice.randrange(1, 6)])
@@ -109,7 +110,7 @@ def test_states_of_shards_that_remember_hosts_make_the_state_of_one_process(seed
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="their states are split into those of other shards"
 )
-@pytest.mark.parametrize("seed", [*range(8200, 8208), 9032])
+@pytest.mark.parametrize("seed", mostly_long([9032, *range(8200, 8208)], 3))
 def test_states_that_remember_hosts_are_split_into_those_of_other_shards(seed: int, tmp_path: Path) -> None:
     one, dice = with_hosts(seed)
     assert_split(one, dice, tmp_path, dice.randrange(1, 6), dice.choice([1, 2, 3, 5, 9]))
@@ -127,7 +128,7 @@ def test_states_that_remember_no_hosts_are_split_into_those_of_other_shards(name
     assert_split(one, dice, tmp_path, 3, dice.choice([2, 4, 5]))
 
 
-@pytest.mark.parametrize("seed", range(8300, 8303))
+@pytest.mark.parametrize("seed", mostly_long(range(8300, 8303), 1))
 def test_a_split_into_one_is_the_merged_state_and_splits_can_be_taken_back(seed: int, tmp_path: Path) -> None:
     one, dice = with_hosts(seed)
     directories = sharded(one, one.log, 3, dice, tmp_path)

@@ -54,8 +54,10 @@ def assert_shards_agree(dice: random.Random, one: OneProcess, numbers: Sequence[
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="any scheme, shards, rounds, limits and horizon"
 )
-@pytest.mark.parametrize("scope", ["global", "host"])
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    mostly_long([*((name, "global") for name in SCHEMES), *((name, "host") for name in SCHEMES)], len(SCHEMES) + 2),
+)
 def test_every_scheme_judges_in_shards_as_in_one_process(name: str, scope: str) -> None:
     given = settings_named(name)
     # Shards refuse candidates that must share several keys, as spotsigs asks for by default.
@@ -80,7 +82,7 @@ def test_pages_that_a_rule_exempts_are_judged_in_shards_as_in_one_process() -> N
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="any number of shards, rounds and limits"
 )
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mostly_long(range(8), 4))
 @pytest.mark.parametrize("name", WORLDS)
 def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed: int) -> None:
     dice, world = random.Random(seed), WORLDS[name]
@@ -96,7 +98,7 @@ def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed:
     "shards and a resolver give the verdicts of one process",
     fault="pages of remembered hosts come again, die and are forgotten",
 )
-@pytest.mark.parametrize("seed", mostly_long(range(8000, 8016), 5))
+@pytest.mark.parametrize("seed", mostly_long(range(8000, 8016), 3))
 def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     settings, _ = any_limits(dice)

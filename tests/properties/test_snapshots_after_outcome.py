@@ -18,6 +18,7 @@ from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Share
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.states.shard_directories import held, opened, with_hosts, without_hosts, without_leftovers
 from tests.fixtures.states.shards import OneProcess, Shards
 from tests.fixtures.waiting import wait_until
@@ -121,7 +122,7 @@ def assert_snapshots_are_of_one_place(one: OneProcess, dice: random.Random, fold
     "shards and a resolver give the verdicts of one process",
     fault="their snapshots are taken while rounds go on, and are split into those of other shards",
 )
-@pytest.mark.parametrize("seed", range(8400, 8404))
+@pytest.mark.parametrize("seed", mostly_long(range(8400, 8404), 2))
 def test_snapshots_of_shards_that_remember_hosts_are_of_one_place(seed: int, tmp_path: Path) -> None:
     one, dice = with_hosts(seed)
     assert_snapshots_are_of_one_place(one, dice, tmp_path)

@@ -135,4 +135,13 @@ def test_long_tests_show_guarantees_because_only_those_outcomes_are_saved() -> N
     ]
     assert len(long) >= 2
     assert set(long) <= shown
-    assert '-m "not long"' in (REPOSITORY / "Makefile").read_text("utf-8")
+    assert '-m "not long and not compiles"' in (REPOSITORY / "Makefile").read_text("utf-8")
+
+
+def test_make_kernels_names_every_file_of_the_tests_that_make_test_leaves_out_for_it() -> None:
+    marked = [path for path in (REPOSITORY / "tests").rglob("test_*.py") if "mark.compiles" in path.read_text("utf-8")]
+    named = [path.relative_to(REPOSITORY).as_posix() for path in marked if path.name != Path(__file__).name]
+    makefile = (REPOSITORY / "Makefile").read_text("utf-8")
+    command = makefile.partition("-m compiles ")[2].partition("\n\n")[0]
+    assert sorted(word for word in command.split() if word.endswith(".py")) == sorted(named)
+    assert "make kernels" in (REPOSITORY / ".ci" / "run").read_text("utf-8")

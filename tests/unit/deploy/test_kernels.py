@@ -127,6 +127,7 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "name", "before", "after"),
@@ -154,6 +155,7 @@ def test_a_process_runs_an_edited_function_that_a_cached_kernel_inlines(
     assert edited["loaded"] == "1"
 
 
+@pytest.mark.compiles
 def test_a_process_starts_after_the_class_of_a_cached_kernels_argument_was_renamed(tree: Tree) -> None:
     module = tree.package / "stream" / "base" / "tried.py"
     for name in ("Former", "Renamed"):
@@ -181,6 +183,7 @@ def plus(number):
 """
 
 
+@pytest.mark.compiles
 def test_a_cached_kernel_goes_into_a_kernel_that_is_compiled_later(tree: Tree) -> None:
     module = tree.package / "stream" / "base" / "tried"
     module.with_suffix(".py").write_text(OF_TWO_KERNELS, "utf-8")
@@ -198,6 +201,7 @@ def test_a_cached_kernel_goes_into_a_kernel_that_is_compiled_later(tree: Tree) -
     assert ran == {"first": "40", "parsed": "False", "answer": "41 40", "loaded": "1 0", "later": "True"}
 
 
+@pytest.mark.compiles
 def test_a_numba_that_loads_libraries_in_another_way_loads_them_itself(tree: Tree) -> None:
     module = tree.package / "stream" / "base" / "tried"
     module.with_suffix(".py").write_text(OF_TWO_KERNELS, "utf-8")
@@ -215,12 +219,14 @@ def test_a_numba_that_loads_libraries_in_another_way_loads_them_itself(tree: Tre
     assert ran == {"answer": "41", "loaded": "1", "parsed": "True"}
 
 
+@pytest.mark.compiles
 def test_another_process_loads_an_unedited_kernel(tree: Tree) -> None:
     ran = [tree.run(BITS) for _ in range(2)]
     assert [one["loaded"] for one in ran] == ["0", "1"]
     assert ran[0]["folder"] == str(tree.package / "stream/sign/fingerprints/__pycache__")
 
 
+@pytest.mark.compiles
 def test_a_package_that_cannot_be_written_keeps_kernels_in_the_users_cache(tree: Tree, tmp_path: Path) -> None:
     for folder in {path.parent for path in tree.package.rglob("*.py")}:
         shutil.rmtree(folder / "__pycache__", ignore_errors=True)
@@ -251,6 +257,7 @@ numba.njit(lambda number: number + 1)(1)
 )
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("program", "environment"),
     [
@@ -270,6 +277,7 @@ def test_an_installed_kernel_is_loaded_from_anywhere_and_after_numba(
     assert sorted((tmp_path / "cache").rglob("*.nb[ic]")) == []
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "setting", [{"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""}, {"NUMBA_BOUNDSCHECK": "1"}]
 )
@@ -280,12 +288,14 @@ def test_an_installed_kernel_is_compiled_again_for_another_cpu_or_bounds_checks(
     assert list((tmp_path / "cache").rglob("*.nbc"))
 
 
+@pytest.mark.compiles
 def test_an_installed_kernel_that_is_out_of_date_is_compiled_again(installed: Tree, tmp_path: Path) -> None:
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     installed.edit("stream/sign/text/hashing.py", "return folded_product(state ^ K1, K2)", "return state")
     assert [installed.run(BITS, **cache)["loaded"] for _ in range(2)] == ["0", "1"]
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("chosen", ["NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"])
 def test_the_users_choice_of_a_cache_folder_counts_and_edits_are_noticed_there(
     tree: Tree, tmp_path: Path, chosen: str

@@ -32,8 +32,8 @@ def digest_of_signatures() -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.compiles
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names an x86-64 target")
 def test_signatures_are_the_same_on_a_cpu_without_vector_extensions() -> None:
     # As optimised as the kernels of this process: vector instructions come from the optimiser.
