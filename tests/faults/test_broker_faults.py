@@ -30,7 +30,6 @@ def test_a_broker_killed_in_mid_transaction_and_restarted_loses_and_doubles_no_p
         toml = topics.toml() + SLOWED
         with Freezing(tmp_path, toml) as service:
             service.begin(topics, pages.messages)
-            service.arm()
             service.until_frozen()
             assert topics.in_transaction()
             own_kafka.kill()

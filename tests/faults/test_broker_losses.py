@@ -54,7 +54,6 @@ def test_coordinators_that_move_to_another_broker_cost_no_page_and_double_none(t
             toml = topics.toml() + SLOWED
             with Freezing(tmp_path, toml) as service:
                 service.begin(topics, pages.messages)
-                service.arm()
                 service.until_frozen()
                 assert topics.in_transaction()
                 second.kill()

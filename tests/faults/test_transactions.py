@@ -31,7 +31,6 @@ def test_a_zombie_that_wakes_in_mid_transaction_gets_nothing_through_and_joins_a
         toml = topics.toml(session_ms=2_000) + SLOWED
         with Freezing(tmp_path, toml, "zombie") as zombie, Spotsieve(tmp_path, toml, "successor") as successor:
             zombie.begin(topics, pages.messages, committed=300)
-            zombie.arm()
             zombie.until_frozen()
             assert topics.in_transaction()
             successor.start().until_ready()
@@ -60,7 +59,6 @@ def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_made_an
         toml += SLOWED + "kafka.transaction_timeout_ms = 3000\n"
         with Freezing(tmp_path, toml) as service:
             service.begin(topics, pages.messages)
-            service.arm()
             service.until_frozen()
             assert topics.in_transaction()
             wait_until(lambda: not topics.in_transaction(), SECONDS, "the broker to abort the transaction", every=0.3)
