@@ -88,8 +88,8 @@ def checkpoint_state(directory: Path, path: Path, *, part: bool = False) -> Iter
         if not part:
             check_whole(str(directory), meta.identity)
         sources = [decode_source(key, value) for key, value in backend.scan("sources")]
-        common = read_common_text(backend.scan("common"))
-        yield State(backend, StoredBuckets(backend), meta, sources, read_pending_verdicts(backend), common=common)
+        pending_verdicts, common = read_pending_verdicts(backend), read_common_text(backend.scan("common"))
+        yield State(backend, StoredBuckets(backend), meta, sources, pending_verdicts, EntryCache(), common)
 
 
 @contextmanager

@@ -14,9 +14,10 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import compress
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +32,12 @@ from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.still.reading import TIMEOUT_S, identity_of, linked_index, read_only_state, salt_from
 from spotsieve.state.store.opening import checkpoint_state
 from spotsieve.state.store.state import State
+from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateError, isolate
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import describe_difference, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
-from spotsieve.stream.base.signature import Signatures, join_signatures
+from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts, concatenate, marks_of_pages
 from spotsieve.stream.judge import Match, Policy, as_empty, find_matches, judge_alone, policy_of
 from spotsieve.stream.sign.schemes import Scheme
@@ -189,9 +191,10 @@ def _overwritten(verdicts: Verdicts, rows: NDArray[np.int64], later: Verdicts, y
     for name, column in columns.items():
         column[at] = getattr(later, name)[taken]
     originals, replaces = list(verdicts.originals), list(verdicts.replaces)
-    for row, one in zip(at.tolist(), taken.tolist(), strict=True):
+    is_novel = (later.kind == Kind.NOVEL)[taken].tolist()
+    for row, one, novel in zip(at.tolist(), taken.tolist(), is_novel, strict=True):
         # A novel page still replaces the page of an earlier state.
-        earlier = replaces[row] if later.kind[one] == Kind.NOVEL else None
+        earlier = replaces[row] if novel else None
         originals[row], replaces[row] = later.originals[one], later.replaces[one] or earlier
     candidates, cut = verdicts.candidates.copy(), verdicts.cut.copy()
     candidates[rows] += later.candidates
@@ -214,11 +217,18 @@ def _take(signatures: Signatures, rows: NDArray[np.int64]) -> Signatures:
     """The signatures of some pages. rows: int64[r], ascending"""
     if len(rows) == len(signatures):
         return signatures
-    if not len(rows):
-        return signatures.part(0, 0)
-    cuts = np.flatnonzero(np.diff(rows) != 1) + 1
-    runs = zip(rows[[0, *cuts]].tolist(), (rows[[*(cuts - 1), -1]] + 1).tolist(), strict=True)
-    return join_signatures([signatures.part(start, end) for start, end in runs])
+    kept, columns = np.zeros(len(signatures), np.bool_), dict[str, Any]()
+    kept[rows] = True
+    for name in ("features", "blocks", "samples", "titles"):
+        sizes = sizes_of(getattr(signatures, f"{name}_bounds"))
+        columns[name] = getattr(signatures, name)[np.repeat(kept, sizes)]
+        columns[f"{name}_bounds"] = bounds_of(sizes[kept])
+    for name in ("urls", "labels"):
+        columns[name] = tuple(compress(getattr(signatures, name), kept.tolist()))
+    for field in fields(signatures):
+        if field.name not in columns and field.name != "sources":
+            columns[field.name] = getattr(signatures, field.name)[kept]
+    return replace(signatures, **columns)
 
 
 @contextmanager
