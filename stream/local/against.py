@@ -7,11 +7,16 @@ others. `spotsieve filter --against A B` therefore emits what `query --state A -
 `filter` emit one after the other.
 
 It differs from a query in one point: a page that a state has judged itself is contained in it, as every other copy.
+
+A page on which a query fails (a poison page) goes on to the later states and to the run's own state. It is dropped if
+one of them contains it. Otherwise it is unchecked (INTERNAL_ERROR), because the state of the query may contain it.
 """
 
+import logging
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import traceback
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import fields, replace
@@ -38,11 +43,15 @@ from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import describe_difference, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts, concatenate, marks_of_pages
-from spotsieve.stream.judge import Match, Policy, as_empty, find_matches, judge_alone, policy_of
+from spotsieve.stream.judge import Match, Policy, as_empty, entry_of, find_matches, judge_alone, mark_poison, policy_of
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
+LOGGER = logging.getLogger("spotsieve")
+MOST_NAMED = 10
+"""The number of poison pages that a line names."""
 _COPY_THAT_IS_KEPT = np.array([Reason.LONGER, Reason.BETTER, Reason.RECRAWL], np.uint8)
 """Reasons of copies that are novel."""
 _YIELDING = np.array([Reason.NO_MATCH, *_COPY_THAT_IS_KEPT], np.uint8)
@@ -118,10 +127,14 @@ def _runs(part: Signatures, view: StateView, clock: Clock, step_ms: int) -> Iter
 
 
 class StateVerdicts(NamedTuple):
-    """The verdicts of n pages by other states. rest: int64[r], the pages that no state contains"""
+    """The verdicts of n pages by other states.
+
+    rest: int64[r], the pages that no state contains  poison: the errors of poison pages of the queries, by page
+    """
 
     verdicts: Verdicts
     rest: NDArray[np.int64]
+    poison: Mapping[int, Exception]
 
     @property
     def dropped(self) -> int:
@@ -159,32 +172,65 @@ class OtherStates:
         """The verdicts of pages by the states alone. Raises StateError."""
         # No stored page has an empty source, so no page is taken for one that a state has judged itself.
         asked = replace(signatures, sources=("",) * len(signatures.sources))
-        rest, verdicts = np.arange(len(signatures)), None
+        rest, verdicts, poison = np.arange(len(signatures)), None, dict[int, Exception]()
         for query in self._queries:
             if verdicts is not None and not len(rest):
                 break
-            answered = _answer(query, _take(asked, rest))
+            answered, errors = _answer(query, _take(asked, rest))
+            poison |= {int(rest[row]): error for row, error in errors.items()}
             verdicts = answered if verdicts is None else _overwritten(verdicts, rest, answered, _YIELDING)
             rest = rest[answered.kind != Kind.DUPLICATE]
         assert verdicts is not None
-        return StateVerdicts(verdicts, rest)
+        return StateVerdicts(verdicts, rest, poison)
 
 
-def _answer(query: StateQuery, signatures: Signatures) -> Verdicts:
-    """The verdicts of a query. A poison page is unchecked here, and goes on to the run's own state."""
+def _answer(query: StateQuery, signatures: Signatures) -> tuple[Verdicts, Mapping[int, Exception]]:
+    """The verdicts of a query, and the errors of its poison pages by row."""
 
     def judge(rows: Collection[int]) -> Verdicts:
         return query.judge(as_empty(signatures, rows) if rows else signatures)
 
-    return isolate(judge, len(signatures))[0]
+    verdicts, poison = isolate(judge, len(signatures))
+    mark_poison(verdicts, poison)
+    return verdicts, poison
+
+
+def log_poison_pages(signatures: Signatures, errors: Mapping[int, Exception], *, of_query: bool) -> None:
+    """Log poison pages, if there are any, with the traceback of the first. The parameters are those of poison_notice"""
+    if errors:
+        error = errors[min(errors)]
+        error.__suppress_context__ = True  # The same error for larger parts of the batch.
+        LOGGER.error("%s", poison_notice(signatures, errors, of_query=of_query), exc_info=error)
+
+
+def poison_notice(signatures: Signatures, errors: Mapping[int, Exception], *, of_query: bool) -> str:
+    """A line for people about poison pages, at least one.
+
+    errors: by row  of_query: whether the query of another state failed, and not the judging by the run's own state
+    """
+    work, unless = ("the query of another state", ", unless another state contains it") if of_query else ("judging", "")
+    rows = sorted(errors)
+    error = errors[rows[0]]
+    text = traceback.format_exception_only(error)[-1].strip()
+    pages = ", ".join(entry_of(signatures, row).id for row in rows[:MOST_NAMED])
+    more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return escape_control_characters(
+        f"{work} failed with an internal error ({text}{place}) for {pages}{more}: each is "
+        f"emitted unchecked{unless}; please report the error"
+    )
 
 
 def _overwritten(verdicts: Verdicts, rows: NDArray[np.int64], later: Verdicts, yielding: NDArray[np.uint8]) -> Verdicts:
     """Verdicts with those of r pages replaced by later ones. rows: int64[r]
 
     yielding: reasons of later verdicts that leave an earlier verdict on a copy that is kept as it is
+    The verdict on a poison page stays too, unless a later state contains the page.
     """
-    stays = np.isin(verdicts.reason[rows], _COPY_THAT_IS_KEPT) & np.isin(later.reason, yielding)
+    earlier_reason = verdicts.reason[rows]
+    stays = np.isin(earlier_reason, _COPY_THAT_IS_KEPT) & np.isin(later.reason, yielding)
+    stays |= (earlier_reason == Reason.INTERNAL_ERROR) & (later.kind != Kind.DUPLICATE)
     taken = np.flatnonzero(~stays)
     at = rows[taken]
     columns = {name: getattr(verdicts, name).copy() for name in ("kind", "reason", "score", "found_by")}

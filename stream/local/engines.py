@@ -44,7 +44,7 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts, concatenate, no_verdicts
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import policy_of
-from spotsieve.stream.local.against import OtherStates, StateVerdicts
+from spotsieve.stream.local.against import OtherStates, StateVerdicts, log_poison_pages
 from spotsieve.stream.sign.schemes import Scheme
 
 OnCatchUp = Callable[[int, int, int], None]
@@ -79,6 +79,7 @@ class PreparedPages(NamedTuple):
             yield from map(judge, split(self.signatures, RECORD_BYTES))
             return
         found = self.found.result()
+        log_poison_pages(self.signatures, found.poison, of_query=True)
         rest = found.rest_of(self.signatures)
         own = [judge(part) for part in split(rest, RECORD_BYTES)] if len(rest) else [no_verdicts()]
         yield found.with_own(concatenate(own))
@@ -215,6 +216,7 @@ class LocalEngine:
     def _judge(self, decoded: bytes | LogRecord, record: bytes) -> Verdicts:
         """Log and judge a record. decoded: the record, decoded if that is at hand"""
         applied = self.engine.apply(decoded, self._log.append(record))
+        log_poison_pages(applied.record.signatures, applied.poison, of_query=False)
         if not self._with_marks:
             return applied.verdicts
         return self.engine.with_marks(applied.verdicts, applied.record.signatures)
@@ -269,9 +271,10 @@ class MemoryEngine:
     def _apply(self, signatures: Signatures) -> Verdicts:
         # Offsets distinguish the records of this engine, so they serve as checksums, too.
         record = LogRecord(_MEMORY_WRITER, self._offset, self._digest, signatures, checksum=self._offset)
-        verdicts = self.engine.apply(record, self._offset).verdicts
+        applied = self.engine.apply(record, self._offset)
         self._offset += 1
-        return self.engine.with_marks(verdicts, signatures) if self._with_marks else verdicts
+        log_poison_pages(signatures, applied.poison, of_query=False)
+        return self.engine.with_marks(applied.verdicts, signatures) if self._with_marks else applied.verdicts
 
     def close(self) -> None:
         """Free the state."""

@@ -95,7 +95,12 @@ class FilterSummary:
 
     @property
     def suspicion(self) -> str:
-        """Why the pages were probably misread, as a sentence; "" if nothing suggests it."""
+        """Why a person should look at the run, as clauses; "" if nothing suggests it."""
+        return "; ".join(filter(None, (self._misread, self._not_judged)))
+
+    @property
+    def _misread(self) -> str:
+        """Why the pages were probably misread; "" if nothing suggests it."""
         without_text = sum(self.reasons[reason.label] for reason in _WITHOUT_TEXT)
         copies = self.exact_copies
         if self.pages < LEAST_SUSPICIOUS or without_text + copies.votes <= SUSPICIOUS_SHARE * self.pages:
@@ -105,6 +110,17 @@ class FilterSummary:
         return (
             f"of {self.pages:,} pages, {' and '.join(found)}: were they read from the right field? "
             "(input.fields.body, input.format)"
+        )
+
+    @property
+    def _not_judged(self) -> str:
+        """How many pages were emitted unchecked because of an internal error; "" if none were."""
+        failed = self.reasons[Reason.INTERNAL_ERROR.label]
+        if not failed:
+            return ""
+        return (
+            f"judging failed with an internal error for {failed:,} of {self.pages:,} pages, which were emitted "
+            "unchecked: please report the errors that were logged"
         )
 
     @property

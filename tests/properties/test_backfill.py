@@ -18,7 +18,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.errors import EXIT_OK, InputError, SettingError, StateError
+from spotsieve.stream.base.errors import EXIT_OK, EXIT_SUSPICIOUS, InputError, SettingError, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.base.settings.model import Settings
@@ -61,12 +61,12 @@ class Filtered:
         return out.read_bytes()
 
 
-def filtered(directory: Path, name: str, form: str, names: list[str] | None = None) -> Filtered:
+def filtered(directory: Path, name: str, form: str, names: list[str] | None = None, code: int = EXIT_OK) -> Filtered:
     directory.mkdir()
     names, given = names or write_inputs(directory, form), SETTINGS[name]
     flags = [flag for pair in given.items() for flag in ("--set", "=".join(pair))]
     outputs = ["--out", str(directory / f"out.{form}"), "--verdicts", str(directory / "verdicts.jsonl")]
-    assert main(["filter", *names, *outputs, "--state", str(directory / "state"), *flags]) == EXIT_OK
+    assert main(["filter", *names, *outputs, "--state", str(directory / "state"), *flags]) == code
     # States are compared byte for byte, so each backfill adopts the salt of this one.
     return Filtered(names, load_settings(None, {}, {**given, "index.salt_from": directory / "state"}), directory)
 
@@ -238,13 +238,14 @@ def test_pages_that_break_the_code_are_passed_on_as_filter_does(
     steps = (*(STEPS_WITH_HOSTS if name == "spotsieve" else STEPS), "index_round")
     breaking = {page_id: (steps[at % len(steps)], dice.randrange(5)) for at, page_id in enumerate(dice.sample(ids, 12))}
     Breaking(breaking).patch(monkeypatch, ((shard, STEPS_OF_SHARD), (rounds, STEPS_OF_JUDGING)))
-    expected = filtered(tmp_path / "filtered", name, "jsonl", whole.names)
+    expected = filtered(tmp_path / "filtered", name, "jsonl", whole.names, EXIT_SUSPICIOUS)
     assert sum(line["reason"] == "internal_error" for line in expected.verdicts()) > len(steps)
     directory = tmp_path / "backfilled"
     assert backfilled(whole.names, directory, expected.settings, shards, stopped=after(9)).interrupted
     # Shards that are new are filled with the rounds of before, and spare what was spared then.
-    backfilled(whole.names, directory, expected.settings, 5 - shards)
+    summary = backfilled(whole.names, directory, expected.settings, 5 - shards)
     assert_as_filter(directory, expected, "jsonl")
+    assert summary.exit_code == EXIT_SUSPICIOUS
 
 
 class Killed(BaseException):

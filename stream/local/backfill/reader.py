@@ -19,7 +19,7 @@ from spotsieve.stream.files.file_format import Intake
 from spotsieve.stream.files.formats import form_of
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import FileOutputs
-from spotsieve.stream.local.against import Checkpoint, OtherStates, StateVerdicts, open_checkpoints
+from spotsieve.stream.local.against import Checkpoint, OtherStates, StateVerdicts, open_checkpoints, poison_notice
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
@@ -37,6 +37,7 @@ class SignedRecords(NamedTuple):
     records: log records of its pages, in order, without pages that other states contain
     pages: the number of all its pages  bytes_read: of the input
     in_other_states: the number of pages that other states contain  exact_copies: those among them
+    notice: a line for people about pages on which the query of another state failed, "" if there are none
     """
 
     records: tuple[bytes, ...]
@@ -44,6 +45,7 @@ class SignedRecords(NamedTuple):
     bytes_read: int
     in_other_states: int = 0
     exact_copies: ExactCopies = ExactCopies()
+    notice: str = ""
 
 
 class Reader:
@@ -91,11 +93,12 @@ class Reader:
         if reading is None or batch is None:
             return None
         pages = count_pages(batch, self._settings, reading.summary)
-        records, found = tuple[bytes, ...](), None
+        records, found, notice = tuple[bytes, ...](), None, ""
         if pages:
             signatures = self._scheme.sign(pages)
             if self._others is not None:
                 found = self._others.find(signatures)
+                notice = poison_notice(signatures, found.poison, of_query=True) if found.poison else ""
                 signatures = found.rest_of(signatures)
             records = tuple(map(self._encode, split(signatures, RECORD_BYTES))) if len(signatures) else ()
         reading.put(batch, found)
@@ -103,7 +106,7 @@ class Reader:
             return SignedRecords(records, len(pages), batch.bytes_read)
         exact_copies = ExactCopies()
         exact_copies.count(found.verdicts)
-        return SignedRecords(records, len(pages), batch.bytes_read, found.dropped, exact_copies)
+        return SignedRecords(records, len(pages), batch.bytes_read, found.dropped, exact_copies, notice)
 
     def write(self, number: int, verdicts: Verdicts) -> None:
         """Write the oldest batch of an input that waits for its verdicts. verdicts: of the pages of its records"""

@@ -71,8 +71,9 @@ class Driver:
     ) -> None:
         """stopped: whether the run ends after the present batch  on_batch: called after each batch
 
-        notify: called with a message for the user when a reader is lost
+        notify: called with a message for the user, such as that a reader is lost
         """
+        self._notify = notify
         self._tasks, self._local, self._judged, self._run_file = tasks, local, judged, run_file
         self._with_originals = any(task.parts.verdicts for task in tasks)
         self._with_text = any(task.with_text for task in tasks)
@@ -112,6 +113,8 @@ class Driver:
         self._exact_copies[number] = ExactCopies()
         source = self._tasks[number].file.source
         for signed in self._schedule.batches(number):
+            if signed.notice:
+                self._notify(signed.notice)
             parts = list[Verdicts]()
             for record in signed.records:
                 parts.append(self._judge(record, page, source))
@@ -310,7 +313,7 @@ class Backfill:
         """Judge and write all unfinished inputs.
 
         stopped: whether to end after the present batch  on_batch: called with the progress after each batch
-        notify: called with a message for the user when a reader is lost
+        notify: called with a message for the user, such as that a reader is lost
         Raises SettingError (a part cannot be written), InputError, StateError.
         """
         driver = Driver(self.tasks, self.local, self._judged, self.run_file, readers, stopped, on_batch, notify)

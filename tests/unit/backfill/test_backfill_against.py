@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, SettingError, StateError
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_SUSPICIOUS, SettingError, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
 from spotsieve.stream.local.backfill.run import AGAINST
 from tests.fixtures.backfills import after, backfilled, logged_pages, records_out, verdict_rows, write_inputs
-from tests.fixtures.filter_crawl import filter_json, read_json
+from tests.fixtures.filter_crawl import break_queries, filter_json, read_json
 
 SETTINGS = Settings()
 
@@ -132,6 +132,28 @@ def test_the_command_drops_pages_of_the_states_and_says_how_many(
     assert (verdict_rows(tmp_path), records_out(tmp_path)) == expected[:2]
     assert main([*command, "--json"]) == 0
     assert "already complete" in capsys.readouterr().err
+
+
+def test_a_page_that_breaks_a_query_is_reported_as_by_the_filter(
+    names: list[str],
+    others: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    break_queries(monkeypatch, [1])
+    said, notices = tmp_path / "v.jsonl", list[str]()
+    expected = filter_json(capsys, *names, "--verdicts", said, "--against", *others, code=EXIT_SUSPICIOUS)
+    assert expected["reasons"]["internal_error"] > 0
+    place = tmp_path / "run"
+    summary = backfilled(names, place, SETTINGS, batch_pages=3, against=others, tell=notices.append)
+    assert verdict_rows(place) == read_json(said)
+    assert summary.exit_code == EXIT_SUSPICIOUS
+    assert summary.suspicion == expected["suspicion"]
+    failed = [row["id"] for row in verdict_rows(place) if row["reason"] == "internal_error"]
+    assert failed
+    assert all(any(f"for {one}: each is emitted unchecked" in notice for notice in notices) for one in failed)
+    assert all("(ZeroDivisionError: a page that breaks the query at filter_crawl.py:" in notice for notice in notices)
 
 
 def test_cluster_ids_are_those_of_the_filter(

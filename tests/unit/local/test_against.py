@@ -8,19 +8,27 @@ from pathlib import Path
 from threading import Event
 from typing import IO, Any
 
-import numpy as np
 import pytest
 
 from spotsieve import CrawledPage, Deduplicator
 from spotsieve.state.still.reading import identity_of, read_only_state
-from spotsieve.stream.base.errors import EXIT_SETTING, EXIT_STATE, SettingError, StateError
+from spotsieve.stream.base.errors import EXIT_SETTING, EXIT_STATE, EXIT_SUSPICIOUS, SettingError, StateError
 from spotsieve.stream.base.settings import digest
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import FINGERPRINTED
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.against import StateQuery, check_states
-from tests.fixtures.filter_crawl import article, filter_json, lines, page, read, read_json, refused, spotsieve
+from tests.fixtures.filter_crawl import (
+    article,
+    break_queries,
+    filter_json,
+    lines,
+    page,
+    read,
+    read_json,
+    refused,
+    spotsieve,
+)
 from tests.fixtures.waiting import SECONDS
 
 PARTS = {"a": range(1, 4), "b": range(4, 7), "c": range(7, 9)}
@@ -195,22 +203,48 @@ def test_a_snapshot_and_a_state_that_a_process_fills_are_read(
     assert summary["in_other_states"] == len(PARTS["a"]) + len(PARTS["b"])
 
 
-def test_a_poison_page_of_a_query_goes_on_to_the_own_state(
-    states: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_page_that_breaks_the_query_of_a_state_is_unchecked_and_reported(
+    states: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    judge = StateQuery.judge
+    break_queries(monkeypatch, [1, 8])
+    file, out, said = tmp_path / "new.jsonl", tmp_path / "out.jsonl", tmp_path / "v.jsonl"
+    write(file, [*new_pages(), page(9, "copy")])
+    options = ("--out", out, "--verdicts", said, "--state", tmp_path / "own")
+    summary = filter_json(capsys, file, *options, "--against", *states, code=EXIT_SUSPICIOUS)
+    found = {line["id"]: (line["verdict"], line["reason"], line["duplicate_of"]) for line in read_json(said)}
+    assert found["n2"] == found["n9"] == ("unchecked", "internal_error", None)
+    assert found["n3"] == ("duplicate", "exact", "p3")
+    assert found["copy"] == ("duplicate", "exact", "n9"), "the own state indexes the page, so it is emitted once"
+    assert [one["id"] for one in read_json(out)] == ["n2", "n9", "n10", "n11", "short"]
+    assert (summary["reasons"]["internal_error"], summary["in_other_states"]) == (2, 7)
+    assert "failed with an internal error for 2 of 15 pages" in summary["suspicion"]
+    (line,) = {record.getMessage() for record in caplog.records}
+    assert "the query of another state failed" in line
+    assert "(ZeroDivisionError: a page that breaks the query at filter_crawl.py:" in line
+    assert "for n2, n9: each is emitted unchecked" in line
+    assert all(record.exc_info for record in caplog.records)
+    monkeypatch.undo()
+    filter_json(capsys, file, *options, "--against", *states, "--force")
+    again = {line["id"]: (line["verdict"], line["reason"]) for line in read_json(said)}
+    assert (again["n2"], again["n9"]) == (("duplicate", "exact"), ("novel", "first_attempt"))
 
-    def fail_for_one(query: StateQuery, signatures: Any) -> Any:
-        named = np.array([label == b"n2" for label in signatures.labels])
-        if (signatures.status[named] == FINGERPRINTED).any():
-            raise ZeroDivisionError
-        return judge(query, signatures)
 
-    monkeypatch.setattr(StateQuery, "judge", fail_for_one)
-    file, said = write(tmp_path / "new.jsonl", new_pages()), tmp_path / "v.jsonl"
-    filter_json(capsys, file, "--against", *states, "--verdicts", said)
-    found = {line["id"]: (line["verdict"], line["reason"]) for line in read_json(said)}
-    assert (found["n2"], found["n3"]) == (("novel", "no_match"), ("duplicate", "exact"))
+def test_a_page_that_breaks_a_query_is_dropped_if_a_later_state_contains_it(
+    states: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    break_queries(monkeypatch, [4], first_only=True)
+    file = write(tmp_path / "new.jsonl", new_pages())
+    summary = filter_json(capsys, file, "--against", *states)
+    assert (summary["in_other_states"], summary["suspicion"]) == (8, "")
+    assert "for n5: each is emitted unchecked, unless another state contains it" in caplog.text
 
 
 Refusal = Callable[[list[Path], Path, pytest.MonkeyPatch], list[object]]

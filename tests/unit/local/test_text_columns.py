@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spotsieve import Deduplicator
+from spotsieve.stream.base.errors import EXIT_SUSPICIOUS
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.judge import by_host
 from spotsieve.stream.judge.by_host import learning
@@ -166,8 +167,11 @@ def test_pages_that_no_other_state_contains_have_texts(tmp_path: Path, capsys: p
     assert all((main is None) == name.startswith("empty") for name, (main, _) in found.items())
 
 
-def test_a_poison_page_has_no_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_poison_page_has_no_text_and_is_reported(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     source, out = write(tmp_path / "in.jsonl", [noted(seed) for seed in range(6)]), tmp_path / "out.jsonl"
     judged = learning.page_hashes
@@ -180,8 +184,10 @@ def test_a_poison_page_has_no_text(
         return judged(signatures)
 
     monkeypatch.setattr(by_host.resolution, "page_hashes", fail)
-    summary = filter_json(capsys, source, "--out", out, "--text")
+    summary = filter_json(capsys, source, "--out", out, "--text", code=EXIT_SUSPICIOUS)
     assert summary["unchecked"] == 1
+    assert "judging failed with an internal error (ZeroDivisionError at " in caplog.text
+    assert "for p2: each is emitted unchecked; please report the error" in caplog.text
     found = texts(out)
     assert [name for name, both in found.items() if both == (None, None)] == ["p2"]
 
