@@ -28,6 +28,7 @@ from spotsieve.stream.judge import Policy, judge
 from spotsieve.stream.judge.policy import ANY_BETTER, Preference, preferences_of_pages
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.pages.small_crawl import CRAWL, THERE
 from tests.fixtures.pages.spotsieve_pages import STORIES, newspaper, page
@@ -346,11 +347,13 @@ def test_every_page_with_keys_has_one_that_decides_and_none_twice(name: str) -> 
     "a published scheme finds exactly the pages that its paper calls copies",
     fault="none: brute force over signatures, under every scheme that claims it, with no bucket full",
 )
-@pytest.mark.parametrize("name", CLAIMS)
-def test_exactly_the_pages_that_the_paper_calls_copies_are_found(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "share"), mostly_long([*((name, 2) for name in CLAIMS), *((name, 1) for name in CLAIMS)], len(CLAIMS))
+)
+def test_exactly_the_pages_that_the_paper_calls_copies_are_found(name: str, share: int) -> None:
     # Where no bucket is full and no page meets too many, search loses nothing: against brute force
     claim, most = CLAIMS[name], 65_536
-    signed = claim.make(claim.pages // 2, 5)
+    signed = claim.make(claim.pages // share, 5)
     verdicts, _ = judge(signed, scheme_named(name), memory_state(), most, most)
     found = [original.offset if original else -1 for original in verdicts.originals]
     expected = originals_of(signed, claim.accepts)
