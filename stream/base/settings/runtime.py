@@ -176,7 +176,7 @@ class ServeSettings(Section):
     )
     linger_ms: float = setting(
         5.0,
-        "with several clients, the longest wait of a page for other pages of its batch",
+        "if a client that is alone sends several requests at a time, the longest wait for other requests of a batch",
         unit="ms",
         ge=0,
         le=1_000,
@@ -194,7 +194,10 @@ class ServeSettings(Section):
         le=1,
     )
     client_requests: int = setting(
-        64, "requests of one client address that are judged at a time; further ones wait", ge=1, le=65_536
+        64,
+        "requests of a client address judged at a time; several clients share this number, and further requests wait",
+        ge=1,
+        le=65_536,
     )
     head_bytes: int = setting(
         16_384, "longer request lines and headers are rejected (431)", unit="bytes", ge=1_024, le=2**20

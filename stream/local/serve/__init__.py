@@ -24,7 +24,7 @@ EXPECTED = (
     Expectation(f"{_PROTOCOL}._unset_keepalive_if_required", "(self)"),
     Expectation(f"{_PROTOCOL}.pause_writing", "(self)"),
     Expectation(f"{_PROTOCOL}.resume_writing", "(self)"),
-    Expectation(f"{_PROTOCOL}.on_message_begin", "(self)"),
+    Expectation(f"{_PROTOCOL}.on_message_begin", "(self)", uses=("scope",)),
     Expectation(f"{_PROTOCOL}.on_url", "(self, url)"),
     Expectation(f"{_PROTOCOL}.on_header", "(self, name, value)"),
     Expectation(
@@ -33,6 +33,7 @@ EXPECTED = (
     Expectation(f"{_PROTOCOL}.on_body", "(self, body)", uses=("cycle", "response_complete")),
     Expectation(f"{_PROTOCOL}.on_message_complete", "(self)", uses=("cycle", "response_complete")),
     Expectation(f"{_PROTOCOL}.on_response_complete", "(self)", uses=("pipeline",)),
+    Expectation("uvicorn.protocols.http.flow_control:FlowControl.pause_reading", "(self)", uses=("read_paused",)),
     Expectation(f"{_CYCLE}.__init__", uses=("disconnected", "message_event", "response_complete")),
     Expectation(f"{_CYCLE}.receive", "(self)", uses=("disconnected", "message_event")),
     Expectation(f"{_SERVER}.__init__", "(self, config)", uses=("server_state", "should_exit", "force_exit", "started")),

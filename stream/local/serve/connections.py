@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from spotsieve.stream.base.settings.runtime import ServeSettings
+from spotsieve.stream.local.serve.fairness import ReadQueue
 
 MOST_PIPELINED = 8
 """Requests that one connection may send before it has the response to the first."""
@@ -30,6 +31,10 @@ BODY_MARGIN_SECONDS = 5.0
 """The endpoint answers a slow body; a body of a request without an endpoint is cut off this much later."""
 
 
+CONNECTION = "spotsieve.connection"
+"""Key of the ASGI scope of a request: its connection, a GuardedProtocol."""
+
+
 class _Refusal(NamedTuple):
     """Why a connection is closed. reason: label of the metric"""
 
@@ -39,7 +44,7 @@ class _Refusal(NamedTuple):
 
 
 class ConnectionPhase(Enum):
-    """Where a connection is. The order in which connections make room for a new one is that of _ROOM."""
+    """Where a connection is. GuardedProtocol.room_rank derives from it which one makes room for a new one."""
 
     HEAD = auto()
     """Waits for a request line, or receives it and its headers."""
@@ -55,7 +60,7 @@ class Connections:
     """The open connections of a port, by client address. One client holds at most a share of them.
 
     A new connection beyond a limit takes the place of one that has no complete request: first of one that never had a
-    response, then of an idle one, then of one that still sends a body; of several, the oldest.
+    response, then of an idle one, then of one that still sends a body; of several, the one that is so the longest.
     """
 
     def __init__(self, settings: ServeSettings, refused: Counter) -> None:
@@ -63,9 +68,11 @@ class Connections:
         self.settings = settings
         self._most = settings.connections
         self._client_most = max(1, int(settings.connections * settings.client_share))
-        self._by_client = dict[str, dict[GuardedProtocol, None]]()
+        self._by_client = dict[str, tuple[dict[GuardedProtocol, None], ...]]()
+        """Client -> its connections by room_rank, each since when it has this rank, the longest first."""
         self._refused = refused
         self.open = 0
+        self.reads = ReadQueue()
 
     def count_refusal(self, reason: str) -> None:
         """Count a closed connection."""
@@ -73,22 +80,30 @@ class Connections:
 
     def admit(self, new: "GuardedProtocol") -> bool:
         """Add a connection, if there is room or another one makes room."""
-        crowd = self._by_client.get(new.address, {})
-        if len(crowd) < self._client_most:
-            crowd = max(self._by_client.values(), key=len) if self.open >= self._most else {}
+        crowd = self._by_client.get(new.address, ())
+        if _size(crowd) < self._client_most:
+            crowd = max(self._by_client.values(), key=_size) if self.open >= self._most else ()
         if crowd and not self._make_room(crowd):
             return False
-        self._by_client.setdefault(new.address, {})[new] = None
+        self._by_client.setdefault(new.address, tuple({} for _ in range(_NEVER + 1)))[new.rank][new] = None
         self.open += 1
         return True
 
+    def note_rank(self, connection: "GuardedProtocol") -> None:
+        """Note that the room_rank of a connection may have changed."""
+        crowd, rank = self._by_client.get(connection.address, ()), connection.room_rank
+        if rank != connection.rank and crowd and connection in crowd[connection.rank]:
+            del crowd[connection.rank][connection]
+            crowd[rank][connection] = None
+            connection.rank = rank
+
     def remove(self, connection: "GuardedProtocol") -> None:
         """Remove a connection, if it is here."""
-        crowd = self._by_client.get(connection.address, {})
-        if connection in crowd:
-            del crowd[connection]
+        crowd = self._by_client.get(connection.address, ())
+        if crowd and connection in crowd[connection.rank]:
+            del crowd[connection.rank][connection]
             self.open -= 1
-            if not crowd:
+            if not _size(crowd):
                 del self._by_client[connection.address]
 
     async def sweep(self) -> None:
@@ -96,18 +111,12 @@ class Connections:
         while True:
             await asyncio.sleep(min(SWEEP_SECONDS, self.settings.head_seconds / 4))
             now = time.monotonic()
-            for crowd in list(self._by_client.values()):
-                for connection in list(crowd):
-                    connection.check_time(now)
+            connections = [one for crowd in self._by_client.values() for ranked in crowd for one in ranked]
+            for connection in connections:
+                connection.check_time(now)
 
-    def _make_room(self, crowd: "dict[GuardedProtocol, None]") -> bool:
-        chosen, best = None, len(_ROOM)
-        for connection in crowd:  # The oldest is the first.
-            rank = connection.room_rank
-            if rank < best:
-                chosen, best = connection, rank
-                if not rank:
-                    break
+    def _make_room(self, crowd: "tuple[dict[GuardedProtocol, None], ...]") -> bool:
+        chosen = next((next(iter(ranked)) for ranked in crowd[:_NEVER] if ranked), None)
         if chosen is None:
             return False
         if chosen.phase is not ConnectionPhase.LINGER:
@@ -117,6 +126,11 @@ class Connections:
         return True
 
 
+def _size(crowd: "tuple[dict[GuardedProtocol, None], ...]") -> int:
+    """The number of connections of a client."""
+    return sum(map(len, crowd))
+
+
 class GuardedProtocol(HttpToolsProtocol):
     """One connection: uvicorn's HTTP protocol within the limits of the settings."""
 
@@ -124,11 +138,16 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(config, state, {})
         self.address = ""
         self.phase = ConnectionPhase.HEAD
+        self.rank = 0
+        """The room_rank that the connections of the port have noted."""
+        self.is_lost = False
         self._connections = connections
         self._settings = connections.settings
         self._since: float | None = time.monotonic()
         """When the current head or body began; None while the connection is idle."""
         self._unwritable_since: float | None = None
+        self._waits = False
+        """Received bytes wait for their turn in the read queue."""
         self._served = False
         self._unread = 0
         """Bytes of the current message that the parser has, since its beginning or its latest body bytes."""
@@ -139,8 +158,12 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @property
     def room_rank(self) -> int:
-        """How soon this connection makes room for a new one; 0 is first, and len(_ROOM) never."""
-        return _ROOM.get((self.phase, self._served), len(_ROOM))
+        """How soon this connection makes room for a new one; 0 is first, and _NEVER never."""
+        if self._waits or self.phase is ConnectionPhase.BUSY:
+            return _NEVER
+        if self.phase is ConnectionPhase.BODY:
+            return 2
+        return int(self._served and self.phase is ConnectionPhase.HEAD)
 
     # Callbacks of the transport
 
@@ -159,11 +182,45 @@ class GuardedProtocol(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        # Requests refer to their connection. Without these references both are freed at once: thousands of lost
+        # connections would wait for the garbage collector, which would then stop all responses for 0.1 s.
+        self.is_lost = True
+        self.cycle = None  # type: ignore[assignment]  # As before the first request.
+        self._cycles.clear()
+        self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
         if self._since is None:
             self._since = time.monotonic()
+        self._connections.reads.receive(self.address, self, data)
+
+    def pause_writing(self) -> None:
+        self._unwritable_since = time.monotonic()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unwritable_since = None
+        super().resume_writing()
+
+    # Callbacks of the read queue
+
+    def wait(self) -> None:
+        """Receive nothing more until go_on()."""
+        self._waits = True
+        self._connections.note_rank(self)
+        self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Receive again, unless the application or a refusal stopped that."""
+        self._waits = False
+        self._connections.note_rank(self)
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def read(self, data: bytes) -> None:
+        """Give received bytes to the parser, within the limits."""
         at = 0
         while at < len(data) and self.phase is not ConnectionPhase.LINGER and not self.transport.is_closing():
             part = data[at : at + PART_BYTES] if self.phase is ConnectionPhase.HEAD else data[at:]
@@ -176,17 +233,10 @@ class GuardedProtocol(HttpToolsProtocol):
                 return  # The response says nothing of an upgrade, so the client goes on with HTTP/1.1.
             except httptools.HttpParserError:
                 self._refuse(self._fault or _NOT_HTTP)
-                return
+                break
             if self._unread > self._settings.head_bytes:
                 self._refuse(_LONG_HEAD)
-
-    def pause_writing(self) -> None:
-        self._unwritable_since = time.monotonic()
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        self._unwritable_since = None
-        super().resume_writing()
+        self._connections.note_rank(self)
 
     # Callbacks of the parser
 
@@ -194,6 +244,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MOST_PIPELINED:
             self._fail(_PIPELINED)
         super().on_message_begin()
+        self.scope[CONNECTION] = self  # type: ignore[literal-required]  # An extension of ASGI's keys.
         if self.phase is not ConnectionPhase.HEAD:
             self.phase, self._since, self._unread = ConnectionPhase.HEAD, time.monotonic(), 0
         self._head_bytes = self._headers = 0
@@ -226,6 +277,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self._rest()
 
     def on_response_complete(self) -> None:
+        if self.is_lost:
+            return
         self._served = True
         self._cycles = [cycle for cycle in self._cycles if not cycle.response_complete]
         super().on_response_complete()
@@ -233,6 +286,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._rest()
         elif self.cycle.response_complete and self.phase is ConnectionPhase.BODY:
             self.transport.close()  # The response came before the end of the body, and nobody reads the rest.
+        self._connections.note_rank(self)
 
     # Limits
 
@@ -243,6 +297,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._unwritable_since is not None and now - self._unwritable_since > settings.body_seconds:
             self._connections.count_refusal("slow_reader")
             self.transport.abort()
+        elif self._waits:
+            return  # The time passes here, and the client is not slow.
         elif self.phase is ConnectionPhase.LINGER and spent > LINGER_SECONDS:
             self.transport.abort()
         elif self.phase is ConnectionPhase.HEAD and spent > settings.head_seconds:
@@ -284,15 +340,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return b"".join((STATUS_LINE[refusal.status], head, later, b"\r\n", body))
 
 
-_ROOM = {
-    (ConnectionPhase.LINGER, False): 0,
-    (ConnectionPhase.LINGER, True): 0,
-    (ConnectionPhase.HEAD, False): 0,
-    (ConnectionPhase.HEAD, True): 1,
-    (ConnectionPhase.BODY, False): 2,
-    (ConnectionPhase.BODY, True): 2,
-}
-"""ConnectionPhase, and whether the connection had a response -> the order in which connections make room."""
+_NEVER = 3
 _LONG_HEAD = _Refusal(
     "long_head", 431, "request line and headers are too long (serve.head_bytes); send fewer or shorter headers"
 )

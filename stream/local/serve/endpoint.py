@@ -11,8 +11,8 @@ from spotsieve.stream.base.errors import PageError, RejectReason, StateError
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.base.terminal import escape_json
 from spotsieve.stream.local.library import CrawledPage
-from spotsieve.stream.local.serve.connections import client_of
-from spotsieve.stream.local.serve.fairness import BusyError, Capacity, Claim, Turns
+from spotsieve.stream.local.serve.connections import CONNECTION, GuardedProtocol
+from spotsieve.stream.local.serve.fairness import BusyError, Capacity, Claim, DisconnectedError, Turns
 from spotsieve.stream.local.serve.judge_thread import JudgeThread, ServeMetrics
 from spotsieve.stream.local.serve.wire import JSON, BatchTooLargeError, error_response, verdict_response
 from spotsieve.stream.observe.logs import logger
@@ -33,10 +33,6 @@ class _Refusal(Exception):
         super().__init__(str(error))
         self.status = status
         self.headers = headers
-
-
-class _Disconnect(Exception):
-    """The client disconnected, so there is no response."""
 
 
 class JudgeEndpoint:
@@ -72,10 +68,10 @@ class JudgeEndpoint:
         began = time.perf_counter()
         headers: tuple[tuple[bytes, bytes], ...] = ()
         try:
-            status, body = 200, await self._respond(dict(scope["headers"]), client_of(scope["client"]), receive)
+            status, body = 200, await self._respond(scope, receive)
         except _Refusal as refusal:
             status, body, headers = refusal.status, orjson.dumps(error_response(refusal)), refusal.headers
-        except _Disconnect:
+        except DisconnectedError:
             return
         except Exception:
             logger().exception("internal error of Spotsieve")
@@ -87,14 +83,16 @@ class JudgeEndpoint:
         self._requests[status].inc()
         self._seconds.observe(time.perf_counter() - began)
 
-    async def _respond(self, headers: dict[bytes, bytes], client: str, receive: Receive) -> bytes:
-        """Body of the response. Raises _Refusal, _Disconnect."""
-        self._check_headers(headers)
+    async def _respond(self, scope: Scope, receive: Receive) -> bytes:
+        """Body of the response. Raises _Refusal, DisconnectedError."""
+        self._check_headers(dict(scope["headers"]))
+        connection: GuardedProtocol = scope[CONNECTION]
+        client = connection.address
         try:
             with self._capacity.claim(client) as claim:
                 claim.grow(_REQUEST_BYTES)
                 body = await self._body(receive, claim)
-                async with self._turns.turn(client):
+                async with self._turns.turn(client, lambda: connection.is_lost):
                     return await self._judged(body, client)
         except BusyError as busy:
             raise _Refusal(503, busy, _LATER, _CLOSE) from None
@@ -131,7 +129,7 @@ class JudgeEndpoint:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise _Disconnect
+                        raise DisconnectedError
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > self._settings.max_body_bytes:

@@ -1,16 +1,21 @@
-"""Shares of the HTTP port among its clients: capacity, turns, and the order in which requests are judged."""
+"""Shares of the HTTP port among its clients: capacity, turns, and the order in which requests are read and judged."""
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
 
 class BusyError(Exception):
     """The capacity is exhausted; the client should retry later."""
+
+
+class DisconnectedError(Exception):
+    """The client of a request disconnected, so there is no response."""
 
 
 class Claim:
@@ -98,48 +103,90 @@ def _amount(claim: Claim) -> int:
     return claim.amount
 
 
-class Turns:
-    """Lets a number of requests of each client go on at a time; the others wait in the order of their arrival."""
+RECENT_SECONDS = 2.0
 
-    def __init__(self, most: int) -> None:
+
+class RecentClients:
+    """The clients that sent requests in the last RECENT_SECONDS. Its length is their number."""
+
+    def __init__(self) -> None:
+        self._last = dict[str, float]()
+        """Client -> time.monotonic() of its last request, in the order of these times."""
+
+    def note(self, client: str) -> None:
+        """A client sends a request."""
+        self._last.pop(client, None)
+        self._last[client] = time.monotonic()
+
+    def __len__(self) -> int:
+        since = time.monotonic() - RECENT_SECONDS
+        while self._last and self._last[oldest := next(iter(self._last))] < since:
+            del self._last[oldest]
+        return len(self._last)
+
+
+FLOOD_TURNS = 4
+
+
+class Turns:
+    """Lets a number of requests go on at a time; the others wait in the order of their arrival.
+
+    Clients share this number. A client with more requests that wait than this number floods the port: where there are
+    other clients, it has FLOOD_TURNS.
+    """
+
+    def __init__(self, most: int, clients: RecentClients) -> None:
         self._most = most
-        self._running = dict[str, int]()
-        self._waiting = dict[str, deque[asyncio.Future[None]]]()
+        self._clients = clients
+        self._running = Counter[str]()
+        self._waiting = dict[str, deque[tuple[asyncio.Future[bool], Callable[[], bool]]]]()
 
     @asynccontextmanager
-    async def turn(self, client: str) -> AsyncIterator[None]:
-        """Wait for a turn, and have it while the block runs."""
-        running = self._running.get(client, 0)
-        if running < self._most:
-            self._running[client] = running + 1
-        else:
-            await self._wait(client)
+    async def turn(self, client: str, is_gone: Callable[[], bool] = lambda: False) -> AsyncIterator[None]:
+        """Wait for a turn, and have it while the block runs.
+
+        is_gone: whether the client has disconnected. Then the request gets no turn. Raises DisconnectedError.
+        """
+        self._clients.note(client)
+        if client not in self._waiting and self._running[client] < self._share(client):
+            self._running[client] += 1
+        elif not await self._wait(client, is_gone):
+            raise DisconnectedError
         try:
             yield
         finally:
-            self._pass_on(client)
+            self._end(client)
 
-    async def _wait(self, client: str) -> None:
-        waiting = self._waiting.setdefault(client, deque())
-        turn = asyncio.get_running_loop().create_future()
-        waiting.append(turn)
+    def _share(self, client: str) -> int:
+        """The number of turns that a client may have."""
+        clients = len(self._clients)
+        if clients > 1 and len(self._waiting.get(client, ())) > self._most:
+            return FLOOD_TURNS
+        return max(FLOOD_TURNS, self._most // clients) if clients > 1 else self._most
+
+    async def _wait(self, client: str, is_gone: Callable[[], bool]) -> bool:
+        """Wait for a turn; returns False if the client has disconnected meanwhile."""
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append((turn, is_gone))
         try:
-            await turn
+            return await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._pass_on(client)
+            if turn.done() and not turn.cancelled() and turn.result():
+                self._end(client)
             raise
 
-    def _pass_on(self, client: str) -> None:
-        """Give a turn that has ended to the next request."""
-        waiting = self._waiting.get(client)
-        while waiting:
-            turn = waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._waiting.pop(client, None)
+    def _end(self, client: str) -> None:
+        """End a turn, and give turns to the next requests."""
         self._running[client] -= 1
+        waiting, share = self._waiting.get(client, ()), self._share(client)
+        while waiting and self._running[client] < share:
+            turn, is_gone = waiting.popleft()
+            if turn.done():
+                continue
+            turn.set_result(not is_gone())
+            self._running[client] += turn.result()
+        if not waiting:
+            self._waiting.pop(client, None)
         if not self._running[client]:
             del self._running[client]
 
@@ -168,10 +215,9 @@ class FairQueue(Generic[T]):
     def take(self, most: int, turn: int) -> list[T]:
         """Remove the next jobs, at least one, up to a total size.
 
-        turn: the total size of the jobs of each client, at least one job, where several clients wait
+        turn: the total size of the jobs of each client, at least one job
         """
         batch, total, taken = list[T](), 0, Counter[str]()
-        client_most = turn if len(self._by_client) > 1 else most
         skipped = 0
         while skipped < len(self._by_client):
             client, jobs = next(iter(self._by_client.items()))
@@ -179,7 +225,7 @@ class FairQueue(Generic[T]):
             if batch and total + size > most:
                 break
             del self._by_client[client]
-            if taken[client] and taken[client] + size > client_most:
+            if taken[client] and taken[client] + size > turn:
                 self._by_client[client] = jobs
                 skipped += 1
                 continue
@@ -191,3 +237,69 @@ class FairQueue(Generic[T]):
             if jobs:
                 self._by_client[client] = jobs  # Behind all others.
         return batch
+
+
+class PausableReader(Protocol):
+    """A connection whose received bytes can wait."""
+
+    def read(self, data: bytes) -> None:
+        """Parse received bytes."""
+
+    def wait(self) -> None:
+        """Receive nothing more until go_on()."""
+
+    def go_on(self) -> None:
+        """Receive again."""
+
+
+class ReadQueue:
+    """Shares the time of the event loop among clients that send bytes.
+
+    In each turn of the loop, the bytes of a client are read at once for SLICE_SECONDS. What it sends beyond that waits,
+    one received part for each of its connections, and is read in later turns, where clients alternate. So the bytes of
+    one client never wait for those of all connections of another, and a client that is alone has the whole loop.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = dict[str, deque[tuple[PausableReader, bytes]]]()
+        self._spent = dict[str, float]()
+        """Client -> seconds that reading its bytes took in this turn."""
+
+    def receive(self, client: str, reader: PausableReader, data: bytes) -> None:
+        """Read bytes now or, if their client has used its share of this turn, later."""
+        if not self._spent and not self._waiting:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        if client in self._waiting or self._spent.get(client, 0.0) >= SLICE_SECONDS:
+            self._waiting.setdefault(client, deque()).append((reader, data))
+            reader.wait()
+        else:
+            self._read(client, reader, data)
+
+    def _read(self, client: str, reader: PausableReader, data: bytes) -> None:
+        began = time.perf_counter()
+        try:
+            reader.read(data)
+        finally:
+            self._spent[client] = self._spent.get(client, 0.0) + time.perf_counter() - began
+
+    def _next_turn(self) -> None:
+        """Begin a turn, with bytes that wait for SLICE_SECONDS."""
+        self._spent.clear()
+        if not self._waiting:
+            return
+        asyncio.get_running_loop().call_soon(self._next_turn)  # First, so that an error below ends no later turn.
+        end = time.perf_counter() + SLICE_SECONDS
+        while self._waiting and time.perf_counter() < end:
+            client, parts = next(iter(self._waiting.items()))
+            reader, data = parts.popleft()
+            del self._waiting[client]
+            if parts:
+                self._waiting[client] = parts  # Behind all other clients.
+            try:
+                self._read(client, reader, data)
+            finally:
+                reader.go_on()
+
+
+SLICE_SECONDS = 0.001
+"""Longest time, but for the last read, that the event loop reads bytes of one client in a turn."""

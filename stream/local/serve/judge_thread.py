@@ -11,12 +11,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Plat
 from spotsieve.stream.base.errors import SpotsieveError, StateError
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.local.library import CrawledPage, Deduplicator, Verdict
-from spotsieve.stream.local.serve.fairness import Capacity, FairQueue
+from spotsieve.stream.local.serve.fairness import Capacity, FairQueue, RecentClients
 from spotsieve.stream.observe.logs import logger
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 TURN_PAGES = 16
-"""Pages of each client in a batch where several clients wait, so that the requests of one do not delay the others."""
+"""Pages of each client in a batch where several clients send requests, so that one does not delay the others."""
 PAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -82,9 +82,9 @@ class JudgeThread:
     """Judges requests in one thread, batch after batch, beside the event loop.
 
     A single page costs ten times as much as a page in a batch of 64, so requests that arrive together are judged
-    together. A single client never waits for others. If several clients send requests, the first waits up to linger_ms
-    for more. Clients take turns, and the requests of each are taken in their order; within a batch, those that add
-    precede look-ups.
+    together. A single request never waits for others. If one client sends several at a time, the first waits up to
+    linger_ms for more. Clients take turns, and the requests of each are taken in their order; within a batch, those
+    that add precede look-ups.
 
     open_state: opens the state, also at each refresh  batch_pages: limit on the pages of requests judged together
     """
@@ -98,6 +98,8 @@ class JudgeThread:
         self._metrics = metrics
         self._capacity = Capacity(settings.waiting_pages, settings.client_share, "pages")
         self._jobs = FairQueue[_Job](lambda job: len(job.pages))
+        self.clients = RecentClients()
+        """The clients that sent requests lately, as the caller of verdicts() notes them."""
         self._arrived = asyncio.Event()
         # One thread keeps the order of additions, and closes a replaced state between two batches.
         self._thread = ThreadPoolExecutor(1, "spotsieve-serve")
@@ -116,6 +118,10 @@ class JudgeThread:
         age = "Seconds since the state was opened. Look-ups do not see pages that others indexed since."
         metrics.watch("spotsieve_serve_state_age_seconds", age, lambda: time.monotonic() - self._opened_at)
 
+    def load_kernels(self) -> None:
+        """Look up a made-up page, so that the first request does not wait until all kernels are loaded."""
+        self._deduplicator.query_batch([CrawledPage("made up", "", "<p>A page that loads all kernels.</p>")])
+
     async def verdicts(self, pages: Sequence[CrawledPage], adds: bool, client: str = "") -> list[Verdict]:
         """Verdicts of the pages of a request. adds: whether to index them. Raises BusyError, StateError."""
         with self._capacity.claim(client) as claim:
@@ -132,10 +138,10 @@ class JudgeThread:
             self._arrived.clear()
             together = False
             while self._jobs:
-                if together and len(self._jobs) < self._batch_pages:
+                if together and len(self.clients) < 2 and len(self._jobs) < self._batch_pages:
                     # The time counts from the first arrival, so requests that waited for the previous batch go now.
                     await asyncio.sleep(self._jobs.first.arrived + self._linger_seconds - time.monotonic())
-                batch = self._jobs.take(self._batch_pages, TURN_PAGES)
+                batch = self._jobs.take(self._batch_pages, TURN_PAGES if len(self.clients) > 1 else self._batch_pages)
                 together = len(batch) > 1
                 await self._work_on(batch)
 

@@ -153,7 +153,7 @@ class Port:
         self._judge_thread = judge_thread
         self._metrics = metrics
         capacity = Capacity(settings.waiting_bytes, settings.client_share, "bytes")
-        turns = Turns(settings.client_requests)
+        turns = Turns(settings.client_requests, judge_thread.clients)
         metrics.watch("spotsieve_serve_waiting_bytes", "Bytes of requests in progress.", lambda: capacity.used)
         self._openapi = orjson.dumps(openapi_document(settings, adds))
         self._judging = {
@@ -306,9 +306,12 @@ async def _serve(
             context,
             judge_thread,
         )
-        # Collecting garbage among the compiler's objects would stop all responses for 0.1 s.
+        judge_thread.load_kernels()
+        # A whole collection stops all responses: for 0.1 s among the compiler's objects, for 0.02 s among those of
+        # many requests. So the former are left out, and the latter rarely collected: most are freed without it.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], 100)
         async with TaskScope() as tasks:
             tasks.start(judge_thread.work())
             tasks.start(connections.sweep())

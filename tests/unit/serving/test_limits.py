@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +21,18 @@ from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.serve.connections import client_of
-from spotsieve.stream.local.serve.fairness import BusyError, Capacity, FairQueue, Turns
+from spotsieve.stream.local.serve.fairness import (
+    FLOOD_TURNS,
+    RECENT_SECONDS,
+    SLICE_SECONDS,
+    BusyError,
+    Capacity,
+    DisconnectedError,
+    FairQueue,
+    ReadQueue,
+    RecentClients,
+    Turns,
+)
 from spotsieve.stream.local.serve.server import Access, tls_context
 from spotsieve.stream.local.serve.wire import BatchTooLargeError, read_page, read_pages
 from tests.conftest import REPOSITORY
@@ -289,25 +300,152 @@ def test_one_client_gets_a_share_and_the_largest_slow_request_gives_way() -> Non
         assert capacity.used == 500
 
 
+class Requests:
+    """Requests of clients that take turns. They note their names as they begin, and end together."""
+
+    def __init__(self, most: int) -> None:
+        self.turns, self.begun = Turns(most, RecentClients()), list[str]()
+        self._end = asyncio.Event()
+        self.tasks = list[asyncio.Task[None]]()
+
+    async def send(self, client: str, count: int, is_gone: Callable[[], bool] = lambda: False) -> None:
+        """Begin requests of a client, as far as it gets turns."""
+
+        async def work(name: str) -> None:
+            async with self.turns.turn(client, is_gone):
+                self.begun.append(name)
+                await self._end.wait()
+
+        self.tasks += [asyncio.create_task(work(f"{client}{number}")) for number in range(count)]
+        await asyncio.sleep(0)
+
+    async def end(self) -> list[BaseException | None]:
+        """Let all requests end."""
+        self._end.set()
+        ended = await asyncio.gather(*self.tasks, return_exceptions=True)
+        assert not self.turns._running
+        assert not self.turns._waiting
+        return ended
+
+
 async def test_requests_of_one_client_take_turns_and_others_do_not_wait() -> None:
-    turns, order = Turns(2), list[str]()
+    requests = Requests(2)
+    await requests.send("a", 4)
+    await requests.send("b", 1)
+    assert requests.begun == ["a0", "a1", "b0"]
+    requests.tasks[2].cancel()
+    await requests.end()
+    assert requests.begun == ["a0", "a1", "b0", "a3"]
 
-    async def work(client: str, name: str, end: asyncio.Event) -> None:
-        async with turns.turn(client):
-            order.append(name)
-            await end.wait()
 
-    end = asyncio.Event()
-    tasks = [asyncio.create_task(work("a", f"a{number}", end)) for number in range(4)]
-    tasks.append(asyncio.create_task(work("b", "b0", end)))
+async def test_several_clients_share_the_turns_and_one_that_floods_gets_few() -> None:
+    requests = Requests(64)
+    await requests.send("a", 2)
+    await requests.send("b", 100)
+    assert len(requests.begun) == 2 + 32
+    await requests.end()
+
+    requests = Requests(64)
+    await requests.send("flood", 64 + 65)
+    assert len(requests.begun) == 64, "a client that is alone has all turns"
+    await requests.send("b", 1)
+    for task in requests.tasks[:61]:
+        task.cancel()
     await asyncio.sleep(0)
-    assert order == ["a0", "a1", "b0"]
-    tasks[2].cancel()
-    end.set()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert order == ["a0", "a1", "b0", "a3"]
-    assert not turns._running
-    assert not turns._waiting
+    await asyncio.sleep(0)
+    assert len(requests.begun) == 64 + 1 + FLOOD_TURNS - 3
+    await requests.end()
+
+
+async def test_a_client_counts_for_a_short_time_after_its_last_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, clients = 100.0, RecentClients()
+    monkeypatch.setattr("spotsieve.stream.local.serve.fairness.time.monotonic", lambda: now)
+    clients.note("a")
+    now += RECENT_SECONDS / 2
+    clients.note("b")
+    clients.note("a")
+    assert len(clients) == 2
+    now += RECENT_SECONDS * 0.9
+    clients.note("a")
+    assert len(clients) == 2
+    now += RECENT_SECONDS * 0.2
+    assert len(clients) == 1
+
+
+async def test_requests_of_clients_that_left_get_no_turn() -> None:
+    requests, gone = Requests(1), False
+    await requests.send("a", 1)
+    await requests.send("a", 3, lambda: gone)
+    await requests.send("a", 1)
+    gone = True
+    ended = await requests.end()
+    assert requests.begun == ["a0", "a0"], "the first, and the one that came last"
+    assert [type(error) for error in ended] == [type(None), *[DisconnectedError] * 3, type(None)]
+
+
+class SlowReader:
+    """A connection whose parts take a time to read. It notes the parts, and that it waits (-) or goes on (+)."""
+
+    def __init__(self, read: list[bytes], seconds: float) -> None:
+        self._seconds = seconds
+        self._read = read
+        self.paused = ""
+
+    def read(self, data: bytes) -> None:
+        self._read.append(data)
+        end = time.perf_counter() + self._seconds
+        while time.perf_counter() < end:
+            pass
+        if data == b"fault":
+            raise ValueError(data)
+
+    def wait(self) -> None:
+        self.paused += "-"
+
+    def go_on(self) -> None:
+        self.paused += "+"
+
+
+async def test_bytes_of_one_client_are_not_read_before_those_of_others() -> None:
+    queue, read = ReadQueue(), list[bytes]()
+    many = [SlowReader(read, SLICE_SECONDS) for _ in range(4)]
+    few = SlowReader(read, 0)
+    for number, reader in enumerate(many):
+        queue.receive("a", reader, b"a%d" % number)
+    queue.receive("b", few, b"b0")
+    assert read == [b"a0", b"b0"], "a client that used its share of a turn waits, and another does not"
+    await asyncio.sleep(0)
+    queue.receive("a", many[0], b"a4")
+    queue.receive("b", few, b"b1")
+    assert read == [b"a0", b"b0", b"a1", b"b1"]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert read == [b"a0", b"b0", b"a1", b"b1", b"a2", b"a3", b"a4"], "the parts of a connection keep their order"
+    assert [reader.paused for reader in many] == ["-+"] * 4
+    assert few.paused == ""
+
+
+async def test_a_client_that_is_alone_is_read_at_once_in_each_turn() -> None:
+    queue, read = ReadQueue(), list[bytes]()
+    reader = SlowReader(read, SLICE_SECONDS / 2)
+    for number in range(3):
+        queue.receive("a", reader, b"%d" % number)
+        await asyncio.sleep(0)
+        assert len(read) == number + 1
+    assert reader.paused == ""
+
+
+async def test_a_fault_in_a_read_keeps_no_other_bytes_waiting() -> None:
+    queue, read, faults = ReadQueue(), list[bytes](), list[dict[str, object]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    readers = [SlowReader(read, SLICE_SECONDS) for _ in range(3)]
+    for reader, data in zip(readers, (b"first", b"fault", b"last"), strict=True):
+        queue.receive("a", reader, data)
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert read == [b"first", b"fault", b"last"]
+    assert len(faults) == 1
+    assert [reader.paused for reader in readers] == ["", "-+", "-+"]
 
 
 def test_jobs_of_clients_are_taken_in_turn() -> None:
@@ -322,7 +460,7 @@ def test_jobs_of_clients_are_taken_in_turn() -> None:
     assert queue.take(100, 2) == ["a3"]
     for number in range(5):
         queue.put("a", f"{number}")
-    assert len(queue.take(100, 2)) == 5, "a client that is alone has no turns"
+    assert len(queue.take(100, 100)) == 5
     assert len(queue) == 0
 
 
