@@ -18,7 +18,7 @@ LEAST_MAIN = 20
 """The least words of main text that speak for a page."""
 PROSE_WORDS, PROSE_SHARE = 100, 0.9
 FRESH_RUN, FRESH_SLACK = 10, 2.0
-LINK_BLOCK, FRESH_BLOCK = 0.4, 1 / 3
+LINK_BLOCK, FRESH_BLOCK, LEAST_TEXT = 0.4, 1 / 3, 5
 FEW_SHINGLES = 16
 MAIN_TEXT, ALL_TEXT, TEMPLATE_TEXT, WHOLE_MAIN_TEXT = range(4)
 
@@ -42,6 +42,11 @@ class PageView:
     def own_words(self) -> int:
         """The words of the distinctive text."""
         return sum(block.words for block in self._chosen(self.own))
+
+    @cached_property
+    def own_words_without_numbers(self) -> int:
+        """The words of distinctive blocks without numbers."""
+        return sum(block.words for block in self._chosen(self.own) if not block.numeric)
 
     @cached_property
     def main_words(self) -> int:
@@ -249,20 +254,25 @@ class Comparison:
         return Measured(self._contained(part), self._fresh(part))
 
     def _contained(self, part: int) -> float:
-        """Shared blocks count with all their shingles; any other shingle stands for all that its sample leaves out."""
+        """In words: shared blocks count whole; any other shingle stands also for those that its sample leaves out."""
         shared, every = 0.0, 0.0
         for place, block in enumerate(self.page.blocks):
             if self.whole[place] and self.is_in(part, place):
-                shared += max(1, block.words - 2)
-                every += max(1, block.words - 2)
+                shared += max(1, block.words - 2) * words_of_shingle(block)
+                every += max(1, block.words - 2) * words_of_shingle(block)
         for sample, found in self.compared(part):
             if not self.whole[sample.place]:
-                stands_for = 1 / self.density(self.page.blocks[sample.place].kept)
+                stands_for = self.words_of(sample)
                 every += stands_for
                 shared += stands_for if found else 0
         if self.represents_too_little(part):
             return 0.0
         return shared / max(every, 1)
+
+    def words_of(self, sample: Sample) -> float:
+        """The words that a sampled shingle stands for."""
+        block = self.page.blocks[sample.place]
+        return 1 / self.density(block.kept) * words_of_shingle(block)
 
     def represents_too_little(self, part: int) -> bool:
         """Whether few shingles of a part are compared, and shared blocks are less than half of it."""
@@ -289,7 +299,7 @@ class Comparison:
                 continue
             density = self.density(blocks[sample.place].kept)
             if not found:
-                missing.append(1 / density)
+                missing.append(self.words_of(sample))
                 continue
             start = text[sample.place] + max(sample.position - before[sample.place], 0)
             end = start + sample.width
@@ -353,10 +363,16 @@ class Comparison:
         return blocks
 
 
+def words_of_shingle(block: Block) -> float:
+    """The words that a shingle of a block stands for: a block has two shingles less than words."""
+    is_text = block.words >= LEAST_TEXT and block.words_outside_links >= LINK_BLOCK * block.words
+    return block.words / (block.words - 2) if is_text else 1.0
+
+
 def fresh_words(run: int, missing: Sequence[float], exact: bool) -> float:
     """The fresh words of a run between two shared shingles.
 
-    missing: of each compared shingle in it, the number of shingles that it stands for  exact: none was left out
+    missing: of each compared shingle in it, the words that it stands for  exact: none was left out
     """
     if run < FRESH_RUN or not missing:
         return 0.0

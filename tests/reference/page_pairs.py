@@ -8,6 +8,7 @@ from tests.reference.containment import (
     ALL_TEXT,
     ENTRY_BLOCKS,
     LEAST_MAIN,
+    LEAST_OWN,
     MAIN_TEXT,
     TEMPLATE_TEXT,
     WHOLE_MAIN_TEXT,
@@ -21,6 +22,7 @@ FEW_PAGES, TEMPLATE_WORDS, YOUNG_FRESH = 4, 200, 0.05
 EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
 FRESH_TEXT = 20
 LEAST_MAIN_ON_HOST, MOST_OUTSIDE, MOST_OWN = 60, 6, 16
+KNOWN_PAGES, KNOWN_OUTSIDE, MOST_LINKS = 20, 1 / 3, 2
 THIN, SHORT = 100, 80
 SURE, SURE_WORDS = 0.95, 20
 EXCERPT, MARGIN, BESIDE = 0.35, 0.25, 0.05
@@ -77,7 +79,8 @@ class Pair:
         overlap = len(view.rare & theirs) / len(view.rare | theirs) if view.rare or theirs else None
         self.shared_words = len(view.rare & theirs) if self.same_host else 0
         self.title = overlap if self.same_host else None
-        self.one_article = not self.same_host and overlap is not None and overlap >= 0.5
+        self.similar_titles = overlap is not None and overlap >= 0.5
+        self.one_article = not self.same_host and self.similar_titles
 
     def score(self) -> float | None:
         """The smallest containment of the parts if each is enough, and the entry is not too long."""
@@ -94,24 +97,30 @@ class Pair:
         """The parts that must be contained."""
         view = self.view
         speaks = view.main_words >= (LEAST_MAIN_ON_HOST if self.same_host else LEAST_MAIN)
-        other_text = view.other_words > 0
+        other_text = view.other_words > 0 or view.own_words > MOST_LINKS * view.main_words
         if not self.same_host:
             other_text = (
                 view.main_words <= view.prose_words
                 or view.other_words > MOST_OUTSIDE * view.main_words
                 or view.own_words > MOST_OWN * view.main_words
+                or (
+                    view.memory.pages >= KNOWN_PAGES
+                    and view.other_words > KNOWN_OUTSIDE * view.main_words
+                    and not self.similar_titles
+                )
             )
         with_common = self.common and view.whole_words >= LEAST_MAIN
         if not self.same_host and with_common and view.whole_words >= WHOLE_SHARE * view.every_word:
             return [Part(WHOLE_MAIN_TEXT, view.whole_words, False)]
         with_common &= self.same_host
         beside = speaks + (other_text or not speaks) + with_common > 1
+        own_words = view.own_words_without_numbers if self.same_host and view.own_words < LEAST_OWN else view.own_words
         parts = []
         if speaks:
             parts.append(Part(MAIN_TEXT, view.main_words, beside))
-        if (other_text or not speaks) and view.own_words >= LEAST_WORDS:
+        if (other_text or not speaks) and own_words >= LEAST_WORDS:
             parts.append(Part(ALL_TEXT, view.own_words, beside))
-        if not speaks and view.own_words < LEAST_WORDS:
+        if not speaks and own_words < LEAST_WORDS:
             parts.append(Part(TEMPLATE_TEXT, self.template_words(), beside))
         if with_common:
             parts.append(Part(WHOLE_MAIN_TEXT, view.whole_words, beside))
@@ -216,7 +225,7 @@ class Pair:
         if self.is_strict(asked.part):
             needed = max(needed, NEARLY_ALL)
         if asked.beside and asked.part != MAIN_TEXT:
-            needed = min(needed, 1.0 - missing - BESIDE)
+            needed = min(needed, 1.0 - missing - (0.0 if self.same_host and title < 0.5 else BESIDE))
         return needed
 
     def is_strict(self, part: int) -> bool:

@@ -1,13 +1,14 @@
 """Measures how much of a page an indexed page contains: the share of its shingles, and its fresh words.
 
-    containment   the share of the page's shingles that the other page has (Broder 1997)
+    containment   the share of the page's shingles that the other page has (Broder 1997), in words: each of the n - 2
+                  shingles of a block of n words stands for n / (n - 2) words
     fresh words   the words of the page in runs of FRESH_RUN words and more that touch no shingle of the other page; an
                   edited word makes a run of at most 5, so edits are not fresh text
 
 Both are measured over a part of the page: its main text, all its distinctive text, or all its text. The other page is
 known by a sample of its shingles, and by its heaviest blocks. A block of the page that the other page has too counts
-whole. Other shingles are compared if their hashes are below the limits of both samples; each stands for as many
-shingles as its sample leaves out (Horvitz and Thompson 1952). The samples of main text and of other text have limits of
+whole. Other shingles are compared if their hashes are below the limits of both samples; each stands also for those that
+its sample leaves out (Horvitz and Thompson 1952). The samples of main text and of other text have limits of
 their own. Shingles of the other text of a page are nearly always in the other text of the other page, if at all, and
 are compared up to that limit.
 """
@@ -19,9 +20,11 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.base.page_text import (
+    ENTRY_BLOCKS,
     MAIN_SAMPLES,
     MOST_BLOCKS,
     NUMBERS_SHIFT,
+    NUMERIC,
     REST_SAMPLES,
     hash_of,
     identity_of,
@@ -52,8 +55,10 @@ FRESH_BLOCK = 1 / 3
 """A block is fresh if a smaller share of its compared shingles is found. One shingle alone says too little."""
 LINK_BLOCK = 0.4
 """A block with a smaller share of its words outside links is a block of links: its words are never fresh."""
+LEAST_TEXT = 5
+"""A shingle of a block of fewer words, and of a block of links, stands for one word: many pages have the same ones."""
 _FRESH_SLACK = 2.0
-"""Words beside the missing shingles of a run, whose number is estimated."""
+"""Words beside those of the missing shingles of a run, which are estimated."""
 _FEW_SHINGLES = 16
 """An estimate from fewer shingles represents too little of the text, and counts as containment 0."""
 MAIN_TEXT, ALL_TEXT, TEMPLATE_TEXT, WHOLE_MAIN_TEXT = range(4)
@@ -74,7 +79,7 @@ class PartLayout(NamedTuple):
     before: int64[MOST_BLOCKS], words of the page before each block
     words: int64[PARTS, 2], of the part: of blocks that are no blocks of links, and of all
     sampled: int64[MOST_BLOCKS], the number of sampled shingles of each block
-    smaller: int64[PARTS, 2, MAIN_SAMPLES + REST_SAMPLES + 1], the number of main shingles and of other shingles of the
+    smaller: float64[PARTS, 2, MAIN_SAMPLES + REST_SAMPLES + 1], the words of main shingles and of other shingles of the
     part among the smallest hashes, by their number
     """
 
@@ -83,7 +88,7 @@ class PartLayout(NamedTuple):
     before: NDArray[np.int64]
     words: NDArray[np.int64]
     sampled: NDArray[np.int64]
-    smaller: NDArray[np.int64]
+    smaller: NDArray[np.float64]
 
 
 class PairComparison(NamedTuple):
@@ -134,7 +139,7 @@ def new_comparison() -> PairComparison:
             np.zeros(MOST_BLOCKS, np.int64),
             np.zeros((PARTS, 2), np.int64),
             np.zeros(MOST_BLOCKS, np.int64),
-            np.zeros((PARTS, 2, samples + 1), np.int64),
+            np.zeros((PARTS, 2, samples + 1)),
         ),
     )
 
@@ -255,13 +260,14 @@ def _lay_out(part, pages, page, view, compared):
         layout.start[part, place], layout.before[place], layout.sampled[place] = start, before, 0
         before += size
     layout.words[part, 0], layout.words[part, 1] = words, every
-    begin, main, rest = pages.sample_bounds[page], np.int64(0), np.int64(0)
+    begin, main, rest = pages.sample_bounds[page], 0.0, 0.0
     for rank in range(ordered.size[0]):
         place = place_of(pages.samples[begin + place_at(ordered, rank)])
-        inside, kept = layout.start[part, place] != _OUTSIDE, is_kept(pages.blocks[first + place])
+        block = pages.blocks[first + place]
+        inside, kept = layout.start[part, place] != _OUTSIDE, is_kept(block)
         layout.sampled[place] += 1
-        main += inside and kept
-        rest += inside and not kept
+        main += _words_of_shingle(block) if inside and kept else 0.0
+        rest += _words_of_shingle(block) if inside and not kept else 0.0
         layout.smaller[part, 0, rank + 1], layout.smaller[part, 1, rank + 1] = main, rest
 
 
@@ -279,22 +285,31 @@ def most_contained(part, pages, page, view, compared):
     every = main_shingles * layout.smaller[part, 0, main] + rest_shingles * layout.smaller[part, 1, rest]
     for hit in range(compared.counts[0]):
         place = place_of(pages.samples[begin + compared.hits[hit]])
+        block = pages.blocks[first + place]
         if layout.start[part, place] != _OUTSIDE and not compared.whole[place]:
-            shared += main_shingles if is_kept(pages.blocks[first + place]) else rest_shingles
+            shared += _words_of_shingle(block) * (main_shingles if is_kept(block) else rest_shingles)
     for at in range(compared.counts[1]):
         place = compared.wholes[at]
         if layout.start[part, place] != _OUTSIDE:
             block = pages.blocks[first + place]
-            shingles = _shingles_of(block)
-            shared += shingles
+            shared += _words_in(block)
             # The shingles of a whole block are not compared: at most all in the sample were counted above.
-            every += shingles - layout.sampled[place] * (main_shingles if is_kept(block) else rest_shingles)
+            sampled = layout.sampled[place] * _words_of_shingle(block)
+            every += _words_in(block) - sampled * (main_shingles if is_kept(block) else rest_shingles)
     return shared / max(every, 1.0)
 
 
 @inlined
-def _shingles_of(block):  # uint64 -> float64
-    return max(1.0, words_of(block) - 2.0)
+def _words_of_shingle(block):  # uint64 -> float64
+    words = words_of(block)
+    is_text = words >= LEAST_TEXT and words_outside_links(block) >= LINK_BLOCK * words
+    return words / (words - 2.0) if is_text else 1.0
+
+
+@inlined
+def _words_in(block):  # uint64 -> float64
+    """The words that all shingles of a block stand for."""
+    return max(1.0, words_of(block) - 2.0) * _words_of_shingle(block)
 
 
 @inlined
@@ -315,9 +330,8 @@ def measure_part(part, pages, page, view, compared):
         place = compared.wholes[at]
         if layout.start[part, place] != _OUTSIDE:
             size_of_whole += words_of(pages.blocks[first + place])
-            shared += _shingles_of(pages.blocks[first + place])
-    every = shared
-    fresh, missing, missing_words, last = 0.0, np.int64(0), 0.0, np.int64(0)
+            shared += _words_in(pages.blocks[first + place])
+    every, fresh, missing, missing_words, last = shared, 0.0, np.int64(0), 0.0, np.int64(0)
     begin = pages.sample_bounds[page]
     for at in range(begin, pages.sample_bounds[page + 1]):
         sample = pages.samples[at]
@@ -329,7 +343,8 @@ def measure_part(part, pages, page, view, compared):
         kept = is_kept(pages.blocks[first + place])
         if not found and not kept and hash_of(sample) > limit_of_rest:
             continue
-        stands_for = main_shingles if kept else rest_shingles
+        shingles = main_shingles if kept else rest_shingles
+        stands_for = shingles * _words_of_shingle(pages.blocks[first + place])
         compared.by_block[place, 0] += 1.0
         compared.by_block[place, 1] += found
         if not whole:
@@ -347,7 +362,7 @@ def measure_part(part, pages, page, view, compared):
         end = start + width_of(sample)
         if whole:
             start, end = part_start, part_start + words_of(pages.blocks[first + place])
-        fresh += _fresh_words(start - last, missing, missing_words, stands_for == 1.0)
+        fresh += _fresh_words(start - last, missing, missing_words, shingles == 1.0)
         last = max(last, end)
         missing, missing_words = np.int64(0), 0.0
     fresh += _fresh_words(layout.words[part, 0] - last, missing, missing_words, exact)
@@ -375,8 +390,8 @@ def share_in_fresh_blocks(pages, page, compared):  # PageTexts, int64, PairCompa
 def _fresh_words(run, missing, missing_words, exact):  # int64, int64, float64, bool -> float64
     """The fresh words of a run of words between two shared shingles.
 
-    missing, missing_words: compared shingles in it, and the number of shingles that they stand for  exact: no shingle
-    of the run was left out by a sample
+    missing, missing_words: compared shingles in it, and the words that they stand for  exact: no shingle of the run was
+    left out by a sample
     """
     if run < FRESH_RUN or missing == 0:
         return 0.0
@@ -400,3 +415,36 @@ def shared_template_words(pages, page, flags, compared):
             rest += not is_kept(pages.blocks[first + place])
     of_main = main / compared.density[0]
     return of_main + rest / compared.density[1], of_main
+
+
+@inlined
+def template_words(pages, page):  # PageTexts, int64 -> float64
+    """The words of the main text of a page, or of all its text if it has no main text."""
+    main, every = 0.0, 0.0
+    for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
+        every += words_of(pages.blocks[place])
+        main += words_of(pages.blocks[place]) if is_kept(pages.blocks[place]) else 0
+    return main if main > 0 else every
+
+
+@inlined
+def are_variants(pages, page, others, other, flags):  # PageTexts, int64, EntryTexts, int64, uint8[] -> bool
+    """Whether all distinctive blocks of both pages have the same text, and some have other numbers."""
+    first = pages.block_bounds[page]
+    differ, met = False, np.int64(0)
+    for place in range(others.block_first[other], others.block_end[other]):
+        wanted, same_text, same_numbers = identity_of(others.blocks[place]), False, False
+        for at in range(first, pages.block_bounds[page + 1]):
+            if identity_of(pages.blocks[at]) == wanted:
+                same_text = True
+                same_numbers |= pages.blocks[at] >> np.uint64(NUMBERS_SHIFT) == others.blocks[place] >> np.uint64(
+                    NUMBERS_SHIFT
+                )
+        if not same_text and others.blocks[place] & NUMERIC == np.uint64(0):
+            return False
+        met += 1
+        differ |= not same_numbers
+    own = np.int64(0)
+    for at in range(first, pages.block_bounds[page + 1]):
+        own += flags[at - first] & IS_OWN != 0
+    return differ and min(own, np.int64(ENTRY_BLOCKS)) <= met

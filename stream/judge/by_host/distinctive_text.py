@@ -51,7 +51,7 @@ FIGURES = 11
 _PARTIAL = np.uint8(SignatureStatus.PARTIAL)
 IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
 """Flags of a block: distinctive, template text of its host or a notice, common text."""
-_LEAST_OWN = 8
+LEAST_OWN = 8
 """A page with fewer distinctive words takes a block as template text only if the host's share of pages has it."""
 NO_TITLE = -1.0
 PROSE_WORDS, PROSE_SHARE = 100, 0.9
@@ -318,7 +318,7 @@ def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory,
             flag = IS_OWN
             figures[OWN] += words_of(block)
         flags[place - first] = flag
-    if figures[OWN] < _LEAST_OWN:
+    if figures[OWN] < LEAST_OWN:
         _relax(pages, first, end, memory, row, max(limit, share * known), view)
     _add_up(pages, first, end, view)
     for place in range(pages.title_bounds[page], pages.title_bounds[page + 1]):

@@ -8,7 +8,7 @@ They are measured over one or two parts of the page, and must be enough in each:
 - all its distinctive text: alone if the main text is short, beside it if the page has distinctive text outside of it;
 - its main text with common text, if that is most of it. Between two hosts, this part then decides alone: a syndicated
   article is found so. If the titles are similar, it is no text of a theme, and needs no more than other text;
-- all its main text, if the page consists of template text only.
+- all its main text, if the page consists of template text only, or of it and a few words in blocks with numbers.
 
 More is required where less is known:
 
@@ -33,8 +33,6 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.base.page_text import (
-    ENTRY_BLOCKS,
-    NUMBERS_SHIFT,
     NUMERIC,
     identity_of,
     is_kept,
@@ -52,18 +50,21 @@ from spotsieve.stream.judge.by_host.containment import (
     TEMPLATE_TEXT,
     WHOLE_MAIN_TEXT,
     PairComparison,
+    are_variants,
     find_shared,
     measure_part,
     most_contained,
     new_comparison,
     share_in_fresh_blocks,
     shared_template_words,
+    template_words,
 )
 from spotsieve.stream.judge.by_host.distinctive_text import (
     COMMON_LIMIT,
     EVERY,
     IS_OWN,
     LEAST_MAIN,
+    LEAST_OWN,
     LIMIT,
     MAIN,
     NO_TITLE,
@@ -97,12 +98,19 @@ no copy of the one that selection kept."""
 MOST_OUTSIDE, MOST_OWN = 6.0, 16.0
 """Other text is much more than main text if it has MOST_OUTSIDE times its words outside links, or if all distinctive
 text has MOST_OWN times its words."""
+KNOWN_PAGES, KNOWN_OUTSIDE = 20, 1 / 3
+"""The pages of a host from which its template text is well known. Then other text is compared too between two hosts, if
+it has KNOWN_OUTSIDE times the words of the main text, outside links, and the titles are not similar: under a similar
+title, the main text is an article that both hosts have."""
+MOST_LINKS = 2.0
+"""On one host, other text that consists of links is compared too if all distinctive text has MOST_LINKS times the words
+of the main text."""
 THIN = 100
 """A text of fewer words is thin: nothing but its title may tell it from others."""
 CAREFUL, THIN_CAREFUL, SIMILAR_CAREFUL, BESIDE = 0.625, 0.75, 0.875, 0.05
 """How the required containment follows from min_containment: what may be missing is this share of it for pages of one
 host whose titles differ, for thin texts without titles, and for similar titles. Beside the main text, all text needs
-BESIDE less."""
+BESIDE less, but never less than min_containment under another title of the host."""
 EXCERPT = 0.35
 """What may be missing is divided by 1 + EXCERPT * (n - 1) if the indexed page has n times the length of the page."""
 MARGIN = 0.25
@@ -175,13 +183,19 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
     # The rest of the text of a page that is mostly common text says too little about a page of another host.
     alone = with_common and not same
     speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
-    both = speaks and figures[OUTSIDE] > 0
+    both = speaks and (figures[OUTSIDE] > 0 or figures[OWN] > MOST_LINKS * figures[MAIN])
     if not same:
         both = speaks and (
             figures[MAIN] <= figures[PROSE]
             or figures[OUTSIDE] > MOST_OUTSIDE * figures[MAIN]
             or figures[OWN] > MOST_OWN * figures[MAIN]
+            or (
+                figures[PAGES] >= KNOWN_PAGES
+                and figures[OUTSIDE] > KNOWN_OUTSIDE * figures[MAIN]
+                and _title_overlap(pages, page, others, other, memory, row, view)[0] < SIMILAR_TITLE
+            )
         )
+    own = _own_words(pages, page, view) if same else figures[OWN]
     beside = not alone and speaks + (both or not speaks) + with_common > 1
     title, shared_words, short_enough, lengths, first = NO_TITLE, np.int64(0), True, 1.0, True
     one_article = False
@@ -190,9 +204,9 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
         words = figures[MAIN]
         asked = speaks
         if part == ALL_TEXT:
-            asked, words = (both or not speaks) and figures[OWN] >= 3, figures[OWN]
+            asked, words = (both or not speaks) and own >= 3, figures[OWN]
         elif part == TEMPLATE_TEXT:
-            asked, words = not speaks and figures[OWN] < 3, _template_words(pages, page)
+            asked, words = not speaks and own < 3, template_words(pages, page)
         elif part == WHOLE_MAIN_TEXT:
             asked, words = with_common, figures[WHOLE]
         if not asked or (alone and part != WHOLE_MAIN_TEXT):
@@ -302,13 +316,15 @@ def _record_length(pages, page, others, other, same, memory, row, view, answer):
 
 
 @inlined
-def _template_words(pages, page):  # PageTexts, int64 -> float64
-    """The words of the main text of a page, or of all its text if it has no main text."""
-    main, every = 0.0, 0.0
-    for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
-        every += words_of(pages.blocks[place])
-        main += words_of(pages.blocks[place]) if is_kept(pages.blocks[place]) else 0
-    return main if main > 0 else every
+def _own_words(pages, page, view):  # PageTexts, int64, PageView -> float64
+    """The words of the distinctive text of a page, without blocks with numbers if it is tiny."""
+    words = view.figures[OWN]
+    if words < LEAST_OWN:
+        first = pages.block_bounds[page]
+        for place in range(pages.block_bounds[page + 1] - first):
+            block = pages.blocks[first + place]
+            words -= words_of(block) if view.flags[place] & IS_OWN and block & NUMERIC != np.uint64(0) else 0
+    return words
 
 
 @inlined
@@ -399,7 +415,7 @@ def _needed_containment(part, words, thin, young, beside, same, title, missing, 
     if strict:
         needed = max(needed, NEARLY_ALL)
     if beside and part != MAIN_TEXT:
-        needed = min(needed, 1.0 - missing - BESIDE)
+        needed = min(needed, 1.0 - missing - (0.0 if same and title < SIMILAR_TITLE else BESIDE))
     return needed
 
 
@@ -424,26 +440,3 @@ def _contained_blocks(pages, page, view, compared, same, shared_words):
     if same:
         every, contained = every + view.figures[RARE], contained + shared_words
     return contained / max(every, 1e-9), of_text
-
-
-@inlined
-def are_variants(pages, page, others, other, flags):  # PageTexts, int64, EntryTexts, int64, uint8[] -> bool
-    """Whether all distinctive blocks of both pages have the same text, and some have other numbers."""
-    first = pages.block_bounds[page]
-    differ, met = False, np.int64(0)
-    for place in range(others.block_first[other], others.block_end[other]):
-        wanted, same_text, same_numbers = identity_of(others.blocks[place]), False, False
-        for at in range(first, pages.block_bounds[page + 1]):
-            if identity_of(pages.blocks[at]) == wanted:
-                same_text = True
-                same_numbers |= pages.blocks[at] >> np.uint64(NUMBERS_SHIFT) == others.blocks[place] >> np.uint64(
-                    NUMBERS_SHIFT
-                )
-        if not same_text and others.blocks[place] & NUMERIC == np.uint64(0):
-            return False
-        met += 1
-        differ |= not same_numbers
-    own = np.int64(0)
-    for at in range(first, pages.block_bounds[page + 1]):
-        own += flags[at - first] & IS_OWN != 0
-    return differ and min(own, np.int64(ENTRY_BLOCKS)) <= met

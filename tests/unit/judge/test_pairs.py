@@ -68,6 +68,9 @@ EDITED = joined(*(words("new" if at % 12 == 11 else "story", at + 1, at) for at 
 FORM = [text("form", first + 20, first) for first in (0, 20, 40)]
 NOTICE = text("notice", 80)
 MENU = [boilerplate(f"menu {part}", 190, outside=0) for part in range(5)]
+FACTS = [boilerplate(f"facts {part}", 50) for part in range(3)]
+CELLS = [boilerplate(f"cell {part}", 6) for part in range(25)]
+LINKS = [boilerplate(f"links {part}", 26, outside=5) for part in range(5)]
 TWO_HOSTS = (1, 2)
 of_common_text = functools.partial(Case, hosts=TWO_HOSTS, elsewhere=[NOTICE])
 """A case of two hosts whose pages have a notice that is common text."""
@@ -282,6 +285,21 @@ CASES = [
     Case("a long page is compared by samples", [text("book", 900)], [text("book", 900), text("new", 60)], True, SAME),
     Case("and its fresh text is seen", [text("book", 900)], [text("book", 900), text("new", 700)], False, SAME),
     Case(
+        "between two hosts a third of other text counts where the later host is well known",
+        [STORY],
+        [STORY, *FACTS],
+        False,
+        hosts=TWO_HOSTS,
+        fillers=30,
+        told=0,
+    ),
+    Case("and not where it is not", [STORY], [STORY, *FACTS], True, hosts=TWO_HOSTS),
+    Case("short blocks count with all of their words", [STORY], [STORY, *CELLS], False, SAME),
+    Case("under one title 0.58 of all text is enough", [text("a", 180)], [text("a", 180), *LINKS], True, SAME),
+    Case("under another title of the host it is not", [text("a", 180)], [text("a", 180), *LINKS], False, OTHER),
+    Case("many fresh links are a page of its own", [text("s", 60)], [text("s", 60), *MENU[:1]], False, SAME),
+    Case("few are not", [text("s", 60)], [text("s", 60), boilerplate("menu", 50, outside=0)], True, SAME),
+    Case(
         "pages without a host are pages of one host",
         [STORY],
         [joined(words("story", 70), words("new", 30))],
@@ -344,3 +362,24 @@ def test_a_page_that_joins_two_earlier_pages_is_novel(judge: str) -> None:
     limits = Limits()
     found = run(records, memory_state(), limits) if judge == "product" else run_reference(records, reference_of(limits))
     assert {outcome[0] for outcome in found[0]} == {"novel"}
+
+
+@pytest.mark.parametrize("judge", ["product", "reference"])
+@pytest.mark.parametrize(
+    ("bars", "first", "copies"),
+    [(DEFAULT, NUMBERS, 29), (Bars(keep_variants=True), NUMBERS, 0), (DEFAULT, 50, 3)],
+    ids=["dates", "dates that are kept as variants", "words"],
+)
+def test_empty_pages_with_dates_stay_copies_once_their_shell_is_template_text(
+    judge: str, bars: Bars, first: int, copies: int
+) -> None:
+    shell = text("shell", 80)
+    made = [Made(day, 1, 0, (shell, Paragraph((7, 8, first + day))), (1,), SAME[0]) for day in range(1, 31)]
+    records, limits = [Record([page]) for page in zip(made, IDS, strict=False)], Limits()
+    if judge == "product":
+        scheme = SpotsieveScheme(SpotsieveSettings())
+        scheme.bars = HostThresholds(*bars)
+        found = run(records, memory_state(), limits, scheme)
+    else:
+        found = run_reference(records, reference_of(limits, bars))
+    assert sum(outcome[0] == "duplicate" for record in found for outcome in record) == copies
