@@ -11,7 +11,6 @@ tag is looked for once, so a hostile page costs time linear in its size.
 """
 
 import enum
-import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from spotsieve.stream.sign.text.html.elements import (
     TEXTAREA,
     XMP,
 )
+from spotsieve.stream.sign.text.prose import unescape_html
 
 MAX_CHARACTERS = 2_000_000
 """Longer pages are truncated where they are shown as one text."""
@@ -147,7 +147,7 @@ def read_text(body: bytes, markup: Markup | bool) -> ShownText:
                     origins.append(place)
                 continue
             if kind == _Run.TEXT and shown[0] == "&":
-                meant = html.unescape(shown).replace(_SOFT_HYPHEN, "")
+                meant = unescape_html(shown).replace(_SOFT_HYPHEN, "")
                 shown = " ".join(meant.split()) or " " * bool(meant)
                 origins.extend([place] * len(shown))
             elif _SOFT_HYPHEN in shown:
@@ -188,14 +188,14 @@ def _paragraph(source: str, markup: Markup | bool, keeps_lines: bool) -> str:
     if not markup:
         return _lines_of(source)
     if "<" not in source:
-        return _cleaned(html.unescape(source), keeps_lines)
+        return _cleaned(unescape_html(source), keeps_lines)
     clean = partial(_cleaned, keeps_lines=True) if keeps_lines else _cleaned_lines
     parts, paragraphs = list[str](), list[str]()
     for start, end, kind in _runs(source, markup == Markup.XML, titled=True):
         if kind <= _Run.RAW:
             text = source[start:end]
             if kind == _Run.TEXT and "&" in text:
-                text = html.unescape(text)
+                text = unescape_html(text)
             parts.append(text if keeps_lines else _WHITE.sub(" ", text))
         elif kind == _Run.PARAGRAPH:
             paragraphs.append(clean("".join(parts)))
@@ -210,7 +210,7 @@ def _paragraph(source: str, markup: Markup | bool, keeps_lines: bool) -> str:
 def title_of(source: str) -> str:
     """The text of the first <title>; "" if there is none."""
     span = title_span(source)
-    return " ".join(html.unescape(source[span[0] : span[1]]).split()) if span else ""
+    return " ".join(unescape_html(source[span[0] : span[1]]).split()) if span else ""
 
 
 def title_span(source: str) -> tuple[int, int] | None:

@@ -17,6 +17,8 @@ LEAST_WORDS = 6
 DEEPEST_DATA = 2
 """JSON in a string of JSON is read up to this depth."""
 _ODD_SHARE = 0.4
+_MOST_DIGITS = 7
+"""Decimal digits of the last character: 1114111."""
 
 _SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _ODD = re.compile(r"\S*[{}\[\]<>=|\\^_$/\d]\S*|\S*\w[:.-]\w\S*|\S+;(?=\s|\Z)")
@@ -28,6 +30,8 @@ MARKUP = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 """A comment, an element that shows no text, or a tag. It stops at the next "<", so the time is linear."""
+_DECIMAL_REFERENCE = re.compile("&#(?=[0-9])0*+([0-9]*+);?")
+_LONG_DIGITS = re.compile("&#[0-9]{16}")
 _INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark q s samp small span strike "
     "strong sub sup time tt u var wbr".split()
@@ -66,6 +70,21 @@ def count_words(text: str) -> int:
     return words if text.isascii() else words + len(_SPACELESS.findall(text)) // 2
 
 
+def unescape_html(text: str) -> str:
+    """The text with its character references decoded, as html.unescape does.
+
+    Python reads no number of thousands of digits (ValueError), so long decimal references are shortened before.
+    """
+    if _LONG_DIGITS.search(text):
+        text = _DECIMAL_REFERENCE.sub(_short_reference, text)
+    return html.unescape(text)
+
+
+def _short_reference(reference: re.Match[str]) -> str:
+    digits = reference[1]
+    return f"&#{digits or 0};" if len(digits) <= _MOST_DIGITS else "\ufffd"
+
+
 def parse_json(text: str) -> object:
     """The value of a JSON text; None if it is not JSON, or is nested too deeply."""
     try:
@@ -101,10 +120,10 @@ def plain_text(text: str) -> str:
     if "<" in text and _TAG.search(text):
         text = MARKUP.sub(_line_end, text)
     if "&" in text:
-        text = html.unescape(text)
+        text = unescape_html(text)
         # The markup may have been escaped, and its references once more. A text about tags has no ends of paragraphs.
         if _ENDS.search(text):
-            text = html.unescape(MARKUP.sub(_line_end, text))
+            text = unescape_html(MARKUP.sub(_line_end, text))
     return _SPACE.sub(" ", text.replace("\r", "\n")).strip()
 
 

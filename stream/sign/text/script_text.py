@@ -33,6 +33,7 @@ from spotsieve.stream.sign.text.prose import (
     prose_of,
     strings_in,
     strings_in_code,
+    unescape_html,
 )
 
 THIN_WORDS = 100
@@ -245,7 +246,7 @@ def _data_strings(content: str) -> Iterator[str]:
 
 def _linked_value(content: str) -> object:
     text = _unwrapped(content).rstrip(";")
-    return parse_json(html.unescape(text) if text.startswith(("{&quot;", "[{&quot;")) else text)
+    return parse_json(unescape_html(text) if text.startswith(("{&quot;", "[{&quot;")) else text)
 
 
 def _unwrapped(text: str) -> str:
@@ -342,4 +343,4 @@ def is_shell(body: bytes, words: int) -> bool:
 
 
 def _words_of(pieces: list[str]) -> str:
-    return " ".join(html.unescape(" ".join(pieces)).split())
+    return " ".join(unescape_html(" ".join(pieces)).split())

@@ -118,6 +118,8 @@ def paragraphs(body: str | bytes, markup: Markup | bool = True) -> list[str]:
         ("<rss><title>t</title><item><title>a &amp; b</title><link>c</link></item></rss>", Markup.XML, ["a & b", "c"]),
         ("การเมือง <b>ไ</b>ทย", True, ["การเมือง ไทย"]),
         ("<p>a\0b c\xadd</p>", True, ["ab cd"]),
+        ("<p>a &#" + "1" * 5000 + "; b &#" + "0" * 5000 + "65;</p>", True, ["a \ufffd b A"]),
+        ("a &#" + "1" * 5000 + "; b", True, ["a \ufffd b"]),
         ("", True, []),
     ],
 )

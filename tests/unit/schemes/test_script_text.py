@@ -2,6 +2,7 @@
 
 import html
 import json
+import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.cli import main
 from spotsieve.stream.sign.schemes.prepared_pages import ScriptTextScheme, pages_as_read
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
-from spotsieve.stream.sign.text.prose import MARKUP
+from spotsieve.stream.sign.text.prose import MARKUP, unescape_html
 from spotsieve.stream.sign.text.script_text import read_script_text
 from tests.fixtures.filter_crawl import filter_json, lines, read_json
 from tests.fixtures.pages.scheme_settings import settings_named
@@ -298,6 +299,23 @@ def test_hostile_scripts_take_time_linear_in_their_size(name: str, closed: bool)
 
     small = max(seconds(60_000), 0.001)
     assert seconds(480_000) < 24 * small
+
+
+def test_long_decimal_references_are_decoded() -> None:
+    story = " ".join(STORIES["English", 1])
+    for reference in ("&#" + "1" * 5000 + ";", "&#" + "0" * 5000 + "65;"):
+        read = read_script_text(page(shell(script({"articleBody": reference + " " + story}, LINKED))), 0)
+        assert read.text_source == "JSON-LD"
+        assert verdicts(f"<p>{reference} {story}", f"<link rel=canonical href={reference}><p>{story}")[0][0] == "novel"
+
+
+@pytest.mark.parametrize("last", ["", "&#" + "1" * 16])
+def test_references_are_decoded_as_python_decodes_them(last: str) -> None:
+    pieces = ["&", "#", "&#", "x", "00", "65", "1114111", "1114112", "55296", ";", " ", "a", "amp;", "0" * 20, "9" * 20]
+    draw = random.Random(7)
+    for _ in range(5000):
+        text = "".join(draw.choices(pieces, k=10)) + last
+        assert unescape_html(text) == html.unescape(text)
 
 
 def test_files_of_shells_are_filtered_and_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
