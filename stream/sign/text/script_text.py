@@ -272,15 +272,15 @@ def _linked_texts(content: str, value: object, properties: tuple[str, ...]) -> I
         if isinstance(one, list):
             waiting.extend(reversed(one))
         elif isinstance(one, dict):
-            if properties is _TEXTS or not _SITES.search(str(one.get("@type", ""))):
-                texts = (one.get(name) for name in properties)
-                yield from (text for text in _flat(texts) if isinstance(text, str))
+            if properties is _TEXTS or not any(map(_SITES.search, _strings_of(one.get("@type")))):
+                for name in properties:
+                    yield from _strings_of(one.get(name))
             waiting.extend(child for key, child in reversed(one.items()) if key not in _OTHER_THINGS)
 
 
-def _flat(values: Iterator[object]) -> Iterator[object]:
-    for value in values:
-        yield from value if isinstance(value, list) else (value,)
+def _strings_of(value: object) -> Iterator[str]:
+    """The string, or the strings of the list, that a value is."""
+    return (one for one in (value if isinstance(value, list) else (value,)) if isinstance(one, str))
 
 
 SHELL_WORDS = 32

@@ -301,6 +301,17 @@ def test_hostile_scripts_take_time_linear_in_their_size(name: str, closed: bool)
     assert seconds(480_000) < 24 * small
 
 
+@pytest.mark.parametrize("depth", [10, 900, 1000, 1020])
+def test_nested_types_of_linked_data_are_read_in_linear_time(depth: int) -> None:
+    story = json.dumps(" ".join(STORIES["English", 1]))
+    nested = '{"@type":' * depth + json.dumps("'\n" * 300_000) + f', "text": {story}' + "}" * depth
+    read_script_text(page(shell(BUNDLE)), 5)
+    before = time.thread_time()
+    read = read_script_text(page(shell(f"<script {LINKED}>{nested}</script>")), 5)
+    assert time.thread_time() - before < 0.5
+    assert read.text_source == "JSON-LD"
+
+
 def test_long_decimal_references_are_decoded() -> None:
     story = " ".join(STORIES["English", 1])
     for reference in ("&#" + "1" * 5000 + ";", "&#" + "0" * 5000 + "65;"):
