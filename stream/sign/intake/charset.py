@@ -146,32 +146,37 @@ _PRIVATE = re.compile("[\ue5e5\ue78d-\ue864]")
 _EUC_JP_FIRST, _ROW_BYTES = 0xA1, 94
 
 
-def _decode_vendor_kanji(error: UnicodeError) -> tuple[str, int]:
-    """Decode the characters of NEC and IBM in EUC-JP, such as ① and 髙: error handler "vendor-kanji".
+def _vendor_kanji() -> dict[bytes, str]:
+    """The characters of NEC and IBM, such as ① and 髙, by their bytes in EUC-JP.
 
-    Python's codec rejects them. In Shift_JIS they have the same rows and columns, and Python's cp932 knows them. Other
-    bytes are an error as before.
+    Python's codec rejects them. In Shift_JIS they have the same rows and columns, and Python's cp932 knows them.
     """
-    if isinstance(error, UnicodeDecodeError) and error.encoding == "euc_jp":
-        row, column = (byte - _EUC_JP_FIRST for byte in (error.object[error.start : error.start + 2] + b"\0\0")[:2])
-        if 0 <= row < _ROW_BYTES and 0 <= column < _ROW_BYTES:
-            lead, trail = divmod(row * _ROW_BYTES + column, 188)
+    found = dict[bytes, str]()
+    for row in (0xAD, *range(0xF9, 0xFD)):
+        for column in range(_EUC_JP_FIRST, _EUC_JP_FIRST + _ROW_BYTES):
+            lead, trail = divmod((row - _EUC_JP_FIRST) * _ROW_BYTES + column - _EUC_JP_FIRST, 188)
             pair = bytes([lead + (0x81 if lead < 0x1F else 0xC1), trail + (0x40 if trail < 0x3F else 0x41)])
             with contextlib.suppress(UnicodeDecodeError):
-                return pair.decode("cp932"), error.start + 2
-    raise error
+                found[bytes([row, column])] = pair.decode("cp932")
+    return found
 
 
-def _decode_or_replace(error: UnicodeError) -> tuple[str, int]:
-    """The error handler "vendor-kanji-or-replace"."""
-    try:
-        return _decode_vendor_kanji(error)
-    except UnicodeDecodeError as other:
-        return "\ufffd", other.end
+_VENDOR_KANJI = _vendor_kanji()
+_EUC_JP = re.compile(
+    rb"((?:[^\x8e\x8f\xa1-\xfe]|\x8f[\xa1-\xfe]{2}|\x8e[\xa1-\xfe]|(?![\xad\xf9-\xfc])[\xa1-\xfe]{2}"
+    rb"|(?![\xad\xf9-\xfc][\xa1-\xfe])[\x8e\x8f\xa1-\xfe])*+)([\xad\xf9-\xfc][\xa1-\xfe]|\Z)"
+)
+"""Text without characters of the rows of NEC and IBM, and one of these, or nothing at the end."""
 
 
-codecs.register_error("vendor-kanji", _decode_vendor_kanji)
-codecs.register_error("vendor-kanji-or-replace", _decode_or_replace)
+def _decode_euc_jp(body: bytes, errors: str) -> str:
+    with contextlib.suppress(UnicodeDecodeError):
+        return body.decode("euc-jp")
+    pieces = list[str]()
+    for text, pair in _EUC_JP.findall(body):
+        pieces.append(text.decode("euc-jp", errors))
+        pieces.append(_VENDOR_KANJI.get(pair) or pair.decode("euc-jp", errors))
+    return "".join(pieces)
 
 
 def _decode(body: bytes, codec: str, *, strict: bool = False) -> str:
@@ -179,9 +184,9 @@ def _decode(body: bytes, codec: str, *, strict: bool = False) -> str:
 
     strict: raise UnicodeError for other bytes; otherwise they become U+FFFD
     """
-    if codec == "euc-jp":
-        return body.decode(codec, "vendor-kanji" if strict else "vendor-kanji-or-replace")
     errors = "strict" if strict else "replace"
+    if codec == "euc-jp":
+        return _decode_euc_jp(body, errors)
     if codec in _TABLES:
         return codecs.charmap_decode(body, errors, _TABLES[codec])[0]
     text = body.decode(codec, errors)

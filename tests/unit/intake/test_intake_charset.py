@@ -139,6 +139,14 @@ def test_characters_of_the_standard_that_python_lacks_are_read(label: str, raw: 
     assert damaged.endswith(text * 20)
 
 
+@pytest.mark.parametrize("piece", [b"\xff", b"\xa1\xff", b"\xfe\xfe", b"\xfe\xfdx", b"\xad", b"\x8e", b"\x8f\xa1 "])
+def test_a_page_of_invalid_euc_jp_takes_little_time(piece: bytes) -> None:
+    body = b"<meta charset=euc-jp>" + piece * (200_000 // len(piece))
+    before = time.thread_time()
+    assert to_utf8(body).text.startswith(b"<meta charset=euc-jp>")
+    assert time.thread_time() - before < 0.3
+
+
 def test_bytes_that_euc_jp_does_not_have_are_still_an_error() -> None:
     found = to_utf8(JAPANESE.encode("euc-jp") * 3 + b"\xa9\xfe", "euc-jp").text.decode()
     assert found.startswith(JAPANESE * 3 + "\ufffd")
