@@ -79,6 +79,8 @@ _MORE_LABELS = {
     "euc-jis-2004": "euc_jis_2004",
 }
 _UTF16 = ("utf-16-le", "utf-16-be")
+_UTF16_TAGS = (b"<\0", b"\0<")
+"""How a page in UTF-16 begins. The label utf-16 stands for one of the two orders, also where servers mean the other."""
 _SEVEN_BIT = frozenset({"iso-2022-jp", "iso2022_kr", "hz"})
 _CJK = frozenset({"gb18030", "cp932", "euc-jp", "big5hkscs", "cp949", "johab", "euc_jis_2004"})
 
@@ -179,6 +181,32 @@ def _decode_euc_jp(body: bytes, errors: str) -> str:
     return "".join(pieces)
 
 
+_SET_2022_JP = rb"\x1b(\([BJI]|\$[@B]|\$\(D)"
+_TEXT_2022_JP = re.compile(
+    rb"(?:\A|" + _SET_2022_JP + rb")((?:[^\x1b]++|(?!" + _SET_2022_JP.replace(b"1b(", b"1b(?:") + rb")\x1b)*+)"
+)
+"""The text between two escapes, with the set that the first of them chooses."""
+_ASCII_IN_EUC_JP = bytes(code if code < 0x80 else 0xFF for code in range(256))
+_KANJI_IN_EUC_JP = bytes(code | 0x80 if 0x20 < code < 0x7F else _ASCII_IN_EUC_JP[code] for code in range(256))
+_KANA, _TWO_BYTES = re.compile(rb"[\xa1-\xdf]"), re.compile(rb"[\xa1-\xfe]{2}")
+
+
+def _decode_iso_2022_jp(body: bytes, errors: str) -> str:
+    """Decode ISO-2022-JP as EUC-JP, which has the same characters, and those of NEC and IBM and half-width kana too."""
+    with contextlib.suppress(UnicodeDecodeError):
+        return body.decode("iso-2022-jp")
+    return _decode_euc_jp(_TEXT_2022_JP.sub(_in_euc_jp, body), errors)
+
+
+def _in_euc_jp(text: re.Match[bytes]) -> bytes:
+    if text[1] in (None, b"(B", b"(J"):
+        return text[2].translate(_ASCII_IN_EUC_JP)
+    kanji = text[2].translate(_KANJI_IN_EUC_JP)
+    if text[1] == b"(I":
+        return _KANA.sub(b"\x8e\\g<0>", kanji)
+    return _TWO_BYTES.sub(b"\x8f\\g<0>", kanji) if text[1] == b"$(D" else kanji
+
+
 def _decode(body: bytes, codec: str, *, strict: bool = False) -> str:
     """The text of a body, also where the standard's set has characters that Python's codec lacks.
 
@@ -187,6 +215,8 @@ def _decode(body: bytes, codec: str, *, strict: bool = False) -> str:
     errors = "strict" if strict else "replace"
     if codec == "euc-jp":
         return _decode_euc_jp(body, errors)
+    if codec == "iso-2022-jp":
+        return _decode_iso_2022_jp(body, errors)
     if codec in _TABLES:
         return codecs.charmap_decode(body, errors, _TABLES[codec])[0]
     text = body.decode(codec, errors)
@@ -219,8 +249,11 @@ def to_utf8(body: bytes, header_label: str | None = None) -> DecodedBody:
         text = body.decode()
     except UnicodeDecodeError as error:
         return _from_legacy(body, declared, error.start)
-    if declared in _CJK and len(body) - len(text) < SURE_UTF8_BYTES:
-        return DecodedBody(_strict(body, declared) or body)
+    if len(body) - len(text) < SURE_UTF8_BYTES:
+        if declared in _CJK:
+            return DecodedBody(_strict(body, declared) or body)
+        if codec := _seven_bit_set(body, declared):
+            return DecodedBody(_transcode(body, codec))
     return DecodedBody(body)
 
 
@@ -317,20 +350,27 @@ def _from_ascii(body: bytes, declared: str | None) -> bytes:
     # ASCII bytes mean the same in all other sets. The search for the escape costs one memchr.
     if _is_utf16(body, declared):
         return _transcode(body, _utf16_order(body, declared))
-    if b"\x1b" not in body and declared not in _SEVEN_BIT:
-        return body
-    codec = declared if declared in _SEVEN_BIT else find_codec(declared_in_markup(body))
-    if codec not in _SEVEN_BIT:
-        codec = "iso-2022-jp" if b"\x1b$B" in body or b"\x1b$@" in body else None
+    codec = _seven_bit_set(body, declared)
     return _transcode(body, codec) if codec else body
 
 
+def _seven_bit_set(body: bytes, declared: str | None) -> str | None:
+    """The 7-bit set with escapes that a body is in; None for other bodies."""
+    has_escapes = b"\x1b" in body
+    if not has_escapes and b"~{" not in body:
+        return None
+    codec = declared if declared in _SEVEN_BIT else find_codec(declared_in_markup(body))
+    if codec in _SEVEN_BIT and has_escapes != (codec == "hz"):
+        return codec
+    return "iso-2022-jp" if b"\x1b$B" in body or b"\x1b$@" in body else None
+
+
 def _is_utf16(body: bytes, declared: str | None) -> bool:
-    return (declared in _UTF16 and b"\0" in body[:256]) or body[:2] in (b"<\0", b"\0<")
+    return (declared in _UTF16 and b"\0" in body[:256]) or body[:2] in _UTF16_TAGS
 
 
 def _utf16_order(body: bytes, declared: str | None) -> str:
-    if declared in _UTF16:
+    if declared in _UTF16 and body[:2] not in _UTF16_TAGS:
         return declared
     return "utf-16-be" if body[:1] == b"\0" else "utf-16-le"
 
@@ -338,6 +378,8 @@ def _utf16_order(body: bytes, declared: str | None) -> str:
 def _from_legacy(body: bytes, header: str | None, first_bad: int) -> DecodedBody:
     declared = [codec for codec in dict.fromkeys((header, find_codec(declared_in_markup(body)))) if codec]
     not_ascii = len(body) - len(body.translate(None, _NOT_ASCII))
+    if not_ascii < SURE_UTF8_BYTES and (codec := _seven_bit_set(body, header)):
+        return DecodedBody(_transcode(body, codec))
     repaired = _repair_utf8(body, not_ascii, SURE_UTF8_BYTES if _CJK.intersection(declared) else 0)
     if repaired is not None:
         return DecodedBody(repaired, repaired=True)

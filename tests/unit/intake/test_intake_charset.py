@@ -152,6 +152,54 @@ def test_bytes_that_euc_jp_does_not_have_are_still_an_error() -> None:
     assert found.startswith(JAPANESE * 3 + "\ufffd")
 
 
+FOOTER = "<p>© 2026</p>"
+
+
+def test_iso_2022_jp_with_characters_of_another_set_stays_iso_2022_jp() -> None:
+    for head, label in (("", "iso-2022-jp"), ("<meta charset=iso-2022-jp>", None), ("", None)):
+        page = html(JAPANESE, head)
+        for footer in (FOOTER.encode(), FOOTER.encode("cp1252"), FOOTER.encode("cp1252") * 9):
+            read = to_utf8(page.encode("iso-2022-jp") + footer, label).text.decode()
+            assert read.startswith(page)
+            assert read.endswith("\ufffd 2026</p>")
+    page = html(JAPANESE + "\x1b$B", "<meta charset=iso-2022-jp>") + FOOTER
+    assert to_utf8(page.encode(), "utf-8").text == page.encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\x1b$B-!-j|b\x1b(B", "①㈱髙"),
+        (b"\x1b(I6@6E\x1b(B", "ｶﾀｶﾅ"),
+        (b"\x1b$(D0!\x1b(B", "丂"),
+        (b"\x1b$@F|K\\\x1b(J", "日本"),
+        (b"a\x1b$B-!\x1b(B\xffb\x1b$B-!", "a①\ufffdb①"),
+    ],
+)
+def test_characters_of_iso_2022_jp_that_python_lacks_are_read(raw: bytes, text: str) -> None:
+    for before in (b"", b"\x1b$B-!\x1b(B "):
+        assert to_utf8(before + raw, "iso-2022-jp").text.decode() == ("① " if before else "") + text
+
+
+@pytest.mark.parametrize("piece", [b"\x1b$B\xff", b"\x1b", b"\x1b$", b"\x1b(I6", b"\x1b$(D0!", b"\x1b$B-"])
+def test_a_page_of_escapes_takes_little_time(piece: bytes) -> None:
+    body = b"<meta charset=iso-2022-jp>" + piece * (200_000 // len(piece))
+    before = time.thread_time()
+    to_utf8(body)
+    assert time.thread_time() - before < 0.5
+
+
+def test_hz_that_the_markup_declares_is_read() -> None:
+    page = html(CHINESE, "<meta charset=hz-gb-2312>")
+    assert to_utf8(page.encode("hz")).text == page.encode()
+    assert to_utf8(html("a ~{ b").encode()).text == html("a ~{ b").encode()
+
+
+def test_the_first_tag_tells_the_order_of_utf16_under_any_header() -> None:
+    for label, codec in itertools.product(("utf-16", "utf-16le", "utf-16be"), ("utf-16-le", "utf-16-be")):
+        assert to_utf8(html(JAPANESE).encode(codec), label).text == html(JAPANESE).encode()
+
+
 def test_an_xml_declaration_declares_too() -> None:
     page = f'<?xml version="1.0" encoding="koi8-r"?><html><p>{RUSSIAN}</p></html>'
     assert to_utf8(page.encode("koi8-r")).text == page.encode()
