@@ -21,6 +21,9 @@ MAX_CODINGS = 5
 decoded to a whole page."""
 _STATUS_LINE = re.compile(rb"HTTPS?/|(?:HTTPS?[0-9.]*|ICY)[ \t]+[0-9]{3}(?![0-9])", re.IGNORECASE)
 """The beginning of a status line. Some servers write "HTTP 200 OK" or "HTTP1.1 200 OK", and SHOUTcast "ICY 200 OK"."""
+_INTERIM = re.compile(rb"\S+[ \t]+(?:1[0-9]{2}(?![0-9])|200[ \t]+connection established)", re.IGNORECASE)
+"""The beginning of a response that another one follows. A proxy sends the second form before it forwards bytes."""
+_MOST_INTERIM = 5
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP_CHECKSUM, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 2, 4, 8, 16
 _GZIP_TRAILER_BYTES = 8
@@ -58,11 +61,13 @@ class HttpResponse:
 def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
     """The response in a block of bytes, with at most max_body_bytes + 1 bytes of the unfolded body.
 
+    Interim responses before it (100, 103, or that of a proxy which opens a connection) are skipped.
+
     Crawlers store bodies as sent, or decoded under the old headers. So a body that does not begin like its coding is
     taken as it is. A body that is cut or damaged gives as much as can be decoded. Raises PageError BAD_WARC.
     """
-    end = header_end(block, MAX_HEADER_BYTES)
-    head, body = (block[:end], block[end:]) if end >= 0 else (block, b"")
+    start, end = find_header(block, MAX_HEADER_BYTES)
+    head, body = block[start:end], block[end:]
     if not is_response(head) or len(head) > MAX_HEADER_BYTES:
         raise PageError(
             RejectReason.BAD_WARC,
@@ -117,13 +122,27 @@ def _status_of(head: bytes) -> int | None:
     return int(digits) if len(digits) == 3 and digits.isdigit() else None
 
 
-def header_end(data: bytes | bytearray, most: int | None = None) -> int:
-    """The place behind the empty line that ends a header, or -1 if the first `most` bytes have none.
+def find_header(block: bytes, most: int | None = None) -> tuple[int, int]:
+    """Start and end of the HTTP header of a block, behind interim responses. Without an empty line all is header.
+
+    most: the longest header, in bytes
+    """
+    start, end = 0, header_end(block, most)
+    for _ in range(_MOST_INTERIM):
+        if end < 0 or not _INTERIM.match(block, start) or not _STATUS_LINE.match(block, end):
+            break
+        start, end = end, header_end(block, most, end)
+    return start, end if end >= 0 else len(block)
+
+
+def header_end(data: bytes | bytearray, most: int | None = None, start: int = 0) -> int:
+    """The place behind the empty line that ends a header, or -1 if its first `most` bytes have none.
 
     Lines may also end with LF alone, the empty one too.
     """
-    crlf = data.find(b"\n\r\n", 0, most)
-    lf = data.find(b"\n\n", 0, crlf if crlf >= 0 else most)
+    stop = None if most is None else start + most
+    crlf = data.find(b"\n\r\n", start, stop)
+    lf = data.find(b"\n\n", start, crlf if crlf >= 0 else stop)
     if lf >= 0:
         return lf + 2
     return crlf + 3 if crlf >= 0 else -1

@@ -16,7 +16,7 @@ import xxhash
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.compression import GzipMembers
 from spotsieve.stream.files.file_format import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
-from spotsieve.stream.files.warc.http import header_end, is_response, read_fields, read_http
+from spotsieve.stream.files.warc.http import find_header, header_end, is_response, read_fields, read_http
 from spotsieve.stream.sign.intake.fields import read_time
 
 _VERSION = b"WARC/"
@@ -113,7 +113,7 @@ def capture_of(
         return Capture(url, content_type or None, block, time_ms, None, fields, block if is_part else None)
     http = read_http(block, max_body_bytes)
     headers = {**http.fields, **fields}
-    encoded = None if http.whole and not is_part else block[max(0, header_end(block)) :]
+    encoded = None if http.whole and not is_part else block[find_header(block)[1] :]
     return Capture(url, http.content_type, http.body, time_ms, http.status, headers, encoded)
 
 

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Entry
-from spotsieve.stream.files.warc.http import field_lines, first_values, header_end
+from spotsieve.stream.files.warc.http import field_lines, find_header, first_values, header_end
 from spotsieve.stream.files.warc.records import holds_http
 
 NEAR_PROFILE = "urn:x-spotsieve:revisit:near-duplicate"
@@ -109,8 +109,9 @@ class _Capture:
         fields = field_lines(raw[:end].decode("utf-8", "surrogateescape"))
         first = first_values(fields)
         block = raw[end : end + int(first["content-length"])]
-        http = block[: max(0, header_end(block))] if holds_http(first, block) else b""
-        digest = first.get("warc-payload-digest") or _sha1(block[len(http) :])
+        start, body = find_header(block) if holds_http(first, block) else (0, 0)
+        http = block[start:body]
+        digest = first.get("warc-payload-digest") or _sha1(block[body:])
         return cls("1.0" if raw[:8].upper() == b"WARC/1.0" else "1.1", fields, http, digest)
 
     def field(self, name: str) -> str:

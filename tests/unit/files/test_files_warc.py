@@ -254,6 +254,31 @@ def test_text_that_begins_like_a_status_line_is_no_http_message(text: str) -> No
     assert capture_of(warc(text.encode(), Content_Type="text/plain"), 1000, 0) is None
 
 
+INTERIM = [
+    b"HTTP/1.1 100 Continue",
+    b"HTTP/2 103 Early Hints\r\nLink: </a>",
+    b"HTTP/1.0 200 Connection established\r\nA: b",
+]
+
+
+@pytest.mark.parametrize("before", [*([head] for head in INTERIM), INTERIM, INTERIM[:1] * 5])
+def test_the_page_is_the_final_response_behind_interim_ones(before: list[bytes]) -> None:
+    final = http(gzip.compress(HTML), "Content-Encoding: gzip")
+    found = capture(warc(b"".join(head + b"\r\n\r\n" for head in before) + final))
+    assert (found.status, found.body, found.whole) == (200, HTML, True)
+    cut = capture(warc(b"".join(head + b"\n\n" for head in before) + final[:-20]))
+    assert HTML.startswith(cut.body)
+    assert cut.encoded == final[final.index(b"\r\n\r\n") + 4 : -20]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [(b"", 100), (b"<p>HTTP/1.1 200 OK", 100), (b"HTTP/1.1 404 No\r\n\r\n", 200)]
+)
+def test_other_responses_are_no_interim_ones(body: bytes, status: int) -> None:
+    found = capture(warc(f"HTTP/1.1 {status} OK\r\n\r\n".encode() + body))
+    assert (found.status, found.body) == (status, body)
+
+
 def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
     text = b"".join(b"word %d " % number for number in range(2000))
     found = capture(warc(http(gzip.compress(text, mtime=0)[:-200], "Content-Encoding: gzip")), 10**6)

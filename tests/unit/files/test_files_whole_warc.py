@@ -219,6 +219,17 @@ def test_a_resource_and_another_encoding_of_the_same_body_make_revisits_too() ->
     assert f"WARC-Payload-Digest: sha1:{digest}\r\n" in resource
 
 
+def test_the_revisit_of_a_page_behind_an_interim_response_has_the_final_header() -> None:
+    block = b"HTTP/1.1 200 OK\r\nServer: a\r\n\r\ntext"
+    written = []
+    for before in (b"", b"HTTP/1.1 100 Continue\r\n\r\n"):
+        raw = record("response", 20, "u", before + block)
+        original = Entry("a.warc", 1, 0, 0, "https://e.com/10", "")
+        written.append(revisit_of(raw, original, Originals(), "exact", 1, exact=True))
+    assert written[0] == written[1]
+    assert b"200 OK\r\nServer: a\r\n\r\n\r\n\r\n" in written[0]
+
+
 def test_revisits_need_an_output_and_warc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(lines([page(1)]))
