@@ -33,6 +33,10 @@ _BROTLI_STEP = 64
 """A reader of Brotli that comes to the end of a cut body gives nothing of the bytes that it was asked for last."""
 _MAGIC_BYTES = 4
 """Bytes by which the header of another member or frame is recognised."""
+_MOST_UNUSED_BYTES = 8
+"""Bytes behind a bare deflate stream, such as a checksum. A text that begins like a stream has more."""
+_MOST_GROWN_BYTES = 16
+"""Bytes that a coding adds to a short body or to one that it cannot shrink, with one in 1,024."""
 _FIRST_INFLATED_BYTES = 1024
 """Each further piece of a member is twice as long. So the bytes behind a member, which zlib copies, are at most as many
 as the member's own and these, and the time stays linear for any number of members."""
@@ -275,14 +279,24 @@ def _zlib_header(body: bytes, start: int) -> int:
 def _inflate_bare(body: bytes, most: int) -> _DecodedPayload | None:
     """A deflate stream without a header, which some servers send as "deflate"; None for other bytes.
 
-    It has no header that distinguishes a second stream from garbage, so only the first one is decoded.
+    It has no header that distinguishes a stream from text that begins like one. So a stream with many bytes behind its
+    end, or that has more bytes than its content, is none.
     """
     stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
     try:
         text = stream.decompress(body, most)
     except zlib.error:
         return None
+    unused_bytes = len(stream.unused_data)
+    read_bytes = len(body) - unused_bytes - len(stream.unconsumed_tail)
+    if unused_bytes > _MOST_UNUSED_BYTES or _is_shrunk(text, read_bytes):
+        return None
     return _DecodedPayload(text, whole=stream.eof or len(text) >= most or not body)
+
+
+def _is_shrunk(text: bytes | bytearray, encoded_bytes: int) -> bool:
+    """Whether a text has so few bytes that no coding has made these bytes of it."""
+    return len(text) + _MOST_GROWN_BYTES + (encoded_bytes >> 10) < encoded_bytes
 
 
 def _ends_within(body: bytes, start: int, magic: bytes) -> bool:

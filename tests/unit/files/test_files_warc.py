@@ -1,6 +1,7 @@
 """WARC is divided into records with all their bytes; responses become pages as a browser would see them."""
 
 import gzip
+import random
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -107,6 +108,31 @@ def test_bodies_are_unfolded_and_those_only_said_to_be_folded_are_taken_as_they_
     body: bytes, headers: list[str]
 ) -> None:
     assert capture(warc(http(body, *headers))).body == HTML
+
+
+STALE = {
+    "deflate": [
+        b"Section:pages. " + b"Each of the pages has a text of its own, and some of them have a title. " * 40,
+        b"[Quick come own `make his story` and go on with many other words, as in any text. " * 40,
+    ],
+}
+
+
+@pytest.mark.parametrize(("coding", "text"), [(coding, text) for coding in STALE for text in STALE[coding]])
+def test_plain_text_that_begins_like_its_stale_coding_is_taken_as_it_is(coding: str, text: bytes) -> None:
+    for body in (text, text[:400], text + b"x"):
+        found = capture(warc(http(body, f"Content-Encoding: {coding}")))
+        assert (found.body, found.whole) == (body, True)
+
+
+@pytest.mark.parametrize("size", [0, 1, 10, 1000, 200_000])
+@pytest.mark.parametrize("behind", [b"", b"\r\n", b"12345678"])
+def test_bodies_that_no_coding_shrinks_are_decoded(size: int, behind: bytes) -> None:
+    text = random.Random(7).randbytes(size)
+    deflate = zlib.compressobj(wbits=-15)
+    level_0 = zlib.compressobj(0, wbits=-15)
+    for body in (deflate.compress(text) + deflate.flush(), level_0.compress(text) + level_0.flush()):
+        assert read_body("deflate", body + behind) == text
 
 
 ENCODE: dict[str, Callable[[bytes], bytes]] = {
