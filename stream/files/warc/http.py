@@ -366,12 +366,16 @@ class _WatchedBody(io.BytesIO):
 
 
 def _decode_brotli(body: bytes, most: int) -> _DecodedPayload | None:
-    """The content of a Brotli stream, up to `most` bytes; None for other bytes, which nothing else tells apart."""
+    """The content of a Brotli stream, up to `most` bytes; None for other bytes.
+
+    It has no header, and the reader ignores the bytes behind its end. So a stream that shrinks in decoding is none.
+    """
     if not body:
         return None
     watched = _WatchedBody(body)
     try:
-        return _DecodedPayload(bytes(BrotliReader(watched).read(most)))
+        text = bytes(BrotliReader(watched).read(most))
+        return _DecodedPayload(text) if len(text) >= most or not _is_shrunk(text, len(body)) else None
     except OSError:
         if not watched.at_end:
             return None
@@ -379,4 +383,5 @@ def _decode_brotli(body: bytes, most: int) -> _DecodedPayload | None:
     with contextlib.suppress(OSError):
         while len(decoded) < most and (piece := reader.read(min(_BROTLI_STEP, most - len(decoded)))):
             decoded += piece
-    return _DecodedPayload(bytes(decoded), whole=False) if decoded else None
+    is_stream = decoded and len(decoded) >= min(most, len(body))
+    return _DecodedPayload(bytes(decoded), whole=False) if is_stream else None

@@ -115,6 +115,11 @@ STALE = {
         b"Section:pages. " + b"Each of the pages has a text of its own, and some of them have a title. " * 40,
         b"[Quick come own `make his story` and go on with many other words, as in any text. " * 40,
     ],
+    "br": [
+        b"3 of the pages have a text of their own, and some of them have a title. " * 40,
+        b"3272 from flood import public, and other words as in any text of some length. " * 40,
+        b"1) learns words without and go on with many other words, as in any text. " * 40,
+    ],
 }
 
 
@@ -133,6 +138,7 @@ def test_bodies_that_no_coding_shrinks_are_decoded(size: int, behind: bytes) -> 
     level_0 = zlib.compressobj(0, wbits=-15)
     for body in (deflate.compress(text) + deflate.flush(), level_0.compress(text) + level_0.flush()):
         assert read_body("deflate", body + behind) == text
+    assert read_body("br", bytes(cramjam.brotli.compress(text)) + behind) == text
 
 
 ENCODE: dict[str, Callable[[bytes], bytes]] = {
