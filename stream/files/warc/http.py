@@ -24,6 +24,9 @@ _STATUS_LINE = re.compile(rb"HTTPS?/|(?:HTTPS?[0-9.]*|ICY)[ \t]+[0-9]{3}(?![0-9]
 _INTERIM = re.compile(rb"\S+[ \t]+(?:1[0-9]{2}(?![0-9])|200[ \t]+connection established)", re.IGNORECASE)
 """The beginning of a response that another one follows. A proxy sends the second form before it forwards bytes."""
 _MOST_INTERIM = 5
+_SIZE_LINE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,1000})[ \t]*(?:;[^\n]{0,1000})?(\r?\n)")
+_TRAILER = re.compile(rb"(?:(?:[A-Za-z][-\w]*+:[^\n]*+|[ \t\r]*+)\n)*+(?:[A-Za-z][-\w]*+:.*+|[ \t\r]*+)\Z")
+"""The fields behind the last chunk."""
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP_CHECKSUM, _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 2, 4, 8, 16
 _GZIP_TRAILER_BYTES = 8
@@ -187,21 +190,29 @@ class _DecodedPayload(NamedTuple):
 
 def _join_chunks(body: bytes) -> _DecodedPayload:
     """Join chunks (RFC 9112, sec. 7.1). A body without chunks stays as it is; a cut one gives the chunks it has."""
+    if not _begins_with_chunk(body):
+        return _DecodedPayload(body)
     joined = bytearray()
     place = 0
-    while True:
-        line_end = body.find(b"\n", place, place + 1024)
-        try:
-            size = int(body[place : line_end if line_end >= 0 else place].split(b";")[0].strip(), 16)
-        except ValueError:
-            size = -1
-        if size < 0:
-            return _DecodedPayload(bytes(joined), whole=False) if joined else _DecodedPayload(body)
+    while line := _SIZE_LINE.match(body, place):
+        size = min(int(line[1], 16), len(body))
         if size == 0:
             return _DecodedPayload(bytes(joined))
-        joined += body[line_end + 1 : line_end + 1 + size]
-        place = line_end + 1 + size
+        joined += body[line.end() : line.end() + size]
+        place = line.end() + size
         place += len(body[place : place + 2]) - len(body[place : place + 2].lstrip(b"\r\n"))
+    return _DecodedPayload(bytes(joined), whole=False)
+
+
+def _begins_with_chunk(body: bytes) -> bool:
+    """Whether a body begins with a chunk, and not with text whose first line is a number."""
+    line = _SIZE_LINE.match(body)
+    if line is None:
+        return False
+    end = line.end() + int(line[1], 16)
+    if end == line.end():
+        return _TRAILER.match(body, end) is not None
+    return body[end : end + 1] in (b"\n", b"\r", b"") and (end <= len(body) or line[2] == b"\r\n")
 
 
 def _decode(body: bytes, coding: str, most: int) -> _DecodedPayload | None:

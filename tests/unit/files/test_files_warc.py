@@ -326,6 +326,19 @@ def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
     assert capture(warc(http(cut, "Transfer-Encoding: chunked"))).body == HTML[:28]
 
 
+NUMBERED = [
+    b"1\n00:00:01,000 --> 00:00:04,000\nThe mayor spoke.\n",
+    b"1\r\n00:00:01,000 --> 00:00:04,000\r\nThe mayor spoke.\r\n",
+    b"2024\nAnnual report of the mayor\n",
+    b"0\nNothing was spent.\n",
+    b"0\r\nDegrees: none\r\nas was expected\r\n",
+    b"1_0\r\nabcdefghijklmnop",
+    b"+3\r\nabc\r\n0\r\n\r\n",
+    b"0x3\r\nabc\r\n0\r\n\r\n",
+]
+"""Texts whose first line looks like the size of a chunk."""
+
+
 @pytest.mark.parametrize(
     ("body", "text", "whole"),
     [
@@ -336,6 +349,13 @@ def test_of_a_cut_body_what_can_be_unfolded_is_kept() -> None:
         (b"3\r\nabc\r\nno size\r\nxyz", b"abc", False),
         (b"-5\r\n degrees are expected", b"-5\r\n degrees are expected", True),
         (b"5 degrees\r\nare expected", b"5 degrees\r\nare expected", True),
+        (b"0\r\nExpires: 0\r\n\r\n", b"", True),
+        (b"000\n", b"", True),
+        (b"3  \r\nabc\r\n 2;a=b\nde\n0\nX-A: b", b"abcde", True),
+        (b"10\r\nabc", b"abc", False),
+        (b"f" * 99 + b"\r\nabc", b"abc", False),
+        (b"3\r\nabc\r\n0_0\r\n\r\n", b"abc", False),
+        *((text, text, True) for text in NUMBERED),
     ],
 )
 def test_a_body_is_whole_if_its_chunks_have_an_end_or_it_has_none(body: bytes, text: bytes, whole: bool) -> None:
