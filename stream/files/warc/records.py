@@ -7,6 +7,7 @@ bytes. And FastWARC 2.0.1 with auto_decode lost the record after a chunked gzip 
 import fnmatch
 import re
 import uuid
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -234,15 +235,14 @@ class _Window:
         return bytes(self._data[:size])
 
     def skip_line_ends(self) -> bool:
-        """Skip stray line ends; False at the end of the file."""
+        """Skip stray line ends and byte order marks; False at the end of the file."""
         while True:
             if self.take_line_ends():
                 continue
-            if self._data:
-                self._fill(len(_VERSION))
-                return True
-            if not self.more():
-                return False
+            self._fill(len(_VERSION))
+            if not self._data.startswith(BOM_UTF8):
+                return bool(self._data)
+            self._drop(len(BOM_UTF8))
 
     def find_header_end(self) -> int:
         """Length of the header with its empty line, or -1 if none ends within _MAX_HEADER_BYTES."""

@@ -544,6 +544,14 @@ def test_a_record_is_closed_with_the_line_ends_that_it_lacks(block: bytes) -> No
         assert closed(as_it_came) == as_it_came
 
 
+@pytest.mark.parametrize("step", [1, 2, 1000])
+def test_byte_order_marks_before_records_are_skipped(step: int) -> None:
+    raw = warc(http())
+    records = split("\ufeff".encode() + raw + "\r\n\ufeff".encode() + raw, step)
+    assert [(record.raw, record.fault) for record in records] == [(raw, None), (raw, None)]
+    assert split("\ufeff".encode(), step) == []
+
+
 def test_an_empty_file_has_no_records() -> None:
     assert split(b"") == []
     assert split(b"\r\n\r\n") == []
