@@ -145,14 +145,14 @@ def find_header(block: bytes, most: int | None = None) -> tuple[int, int]:
 def header_end(data: bytes | bytearray, most: int | None = None, start: int = 0) -> int:
     """The place behind the empty line that ends a header, or -1 if its first `most` bytes have none.
 
-    Lines may also end with LF alone, the empty one too.
+    Lines may also end with LF alone, or with CR CR LF, the empty one too.
     """
-    stop = None if most is None else start + most
-    crlf = data.find(b"\n\r\n", start, stop)
-    lf = data.find(b"\n\n", start, crlf if crlf >= 0 else stop)
-    if lf >= 0:
-        return lf + 2
-    return crlf + 3 if crlf >= 0 else -1
+    end, stop = -1, None if most is None else start + most
+    for empty_line in (b"\n\r\n", b"\n\n", b"\n\r\r\n"):
+        place = data.find(empty_line, start, stop)
+        if place >= 0:
+            end, stop = place + len(empty_line), place
+    return end
 
 
 def read_fields(head: bytes) -> dict[str, str]:

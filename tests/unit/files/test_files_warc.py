@@ -1,6 +1,7 @@
 """WARC is divided into records with all their bytes; responses become pages as a browser would see them."""
 
 import gzip
+import itertools
 import random
 import zlib
 from collections.abc import Callable, Iterator
@@ -61,7 +62,7 @@ def test_line_feeds_alone_and_angle_brackets_of_old_tools_are_read() -> None:
     assert HTML in found.body
 
 
-@pytest.mark.parametrize("ends", [(b"\n", b"\n"), (b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r\n", b"\r\n")])
+@pytest.mark.parametrize("ends", [*itertools.product((b"\n", b"\r\n", b"\r\r\n"), repeat=2)])
 def test_a_header_ends_at_its_first_empty_line_whatever_its_line_ends(ends: tuple[bytes, bytes]) -> None:
     line, empty = ends
     block = b"HTTP/1.1 200 OK" + line + b"Content-Type: text/html" + line + empty + b"<p>\n\nA\r\n\r\nB"
