@@ -167,18 +167,17 @@ def first_values(lines: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 def field_lines(head: str) -> list[tuple[str, str]]:
     """Name and value of every field of a header, whose first line is none. Folded lines are joined."""
-    found = list[tuple[str, str]]()
+    found = list[tuple[str, list[str]]]()
     joining = False
     for line in head.split("\n")[1:]:
         if line[:1] in (" ", "\t") and joining:
-            name, value = found.pop()
-            found.append((name, f"{value} {line.strip()}".strip()))
+            found[-1][1].append(line.strip())
             continue
         name, colon, value = line.partition(":")
         joining = bool(colon and name.strip())
         if joining:
-            found.append((name.strip(), value.strip()))
-    return found
+            found.append((name.strip(), [value.strip()]))
+    return [(name, " ".join(filter(None, values))) for name, values in found]
 
 
 class _DecodedPayload(NamedTuple):

@@ -19,7 +19,7 @@ import zstandard
 from spotsieve.stream.base.errors import EXIT_SUSPICIOUS, PageError, RejectReason
 from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.warc import split_warc
-from spotsieve.stream.files.warc.http import MAX_CODINGS, MAX_HEADER_BYTES, read_http
+from spotsieve.stream.files.warc.http import MAX_CODINGS, MAX_HEADER_BYTES, field_lines, read_http
 from tests.conftest import REPOSITORY
 from tests.fixtures.filter_crawl import lines, page, read_json, warc_record
 from tests.fixtures.pages.warc_records import chunked, http, warc
@@ -226,6 +226,15 @@ def test_a_response_header_of_megabytes_is_rejected() -> None:
         with pytest.raises(PageError, match=f"a header of at most {MAX_HEADER_BYTES} bytes") as caught:
             read_http(head, 1000)
         assert caught.value.reason is RejectReason.BAD_WARC
+
+
+def test_a_header_of_folded_lines_is_read_in_linear_time() -> None:
+    def seconds(lines: int) -> float:
+        began = time.process_time()
+        assert field_lines("\nx: a\n" + " b\n" * lines) == [("x", "a" + " b" * lines)]
+        return time.process_time() - began
+
+    assert seconds(400_000) < 24 * max(min(seconds(40_000), seconds(40_000)), 0.01)
 
 
 def test_a_body_of_a_million_chunks_and_one_whose_chunk_says_that_it_is_endless() -> None:
