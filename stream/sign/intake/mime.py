@@ -36,6 +36,8 @@ _NOT_BASE64 = bytes(set(range(256)).difference(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcde
 _HTML = (b"text/html", b"application/xhtml+xml")
 _BEGINNING = re.compile(rb"\s{0,64}([A-Za-z][A-Za-z0-9-]{0,40}[ \t]*:|--|From )")
 _BOUNDARY_LINE = re.compile(rb"\s*--([^\r\n]{1,70})\r?\n[A-Za-z-]+:")
+_BOUNDARY_END = re.compile(rb"--|[ \t\r]*+(?:\n|\Z)")
+"""What may follow a boundary in its line. Otherwise it is the beginning of another boundary, or text."""
 _LONGEST_BEGINNING = 200
 _MULTIPARTS = ("multipart/related", "message/rfc822", "application/x-mimearchive")
 _UNREAD = frozenset(f"text/{name}".encode() for name in ("calendar", "css", "directory", "rtf", "vcard", "x-vcard"))
@@ -197,19 +199,35 @@ def _leaves(message: _Part, depth: int) -> Iterator[_Part]:
 def _is_multipart(part: _Part) -> bool:
     """Whether the content of a part has parts. Archives store texts under the header of a multipart."""
     boundary = part.parameter(b"boundary")
-    return part.media_type.startswith(b"multipart/") and boundary != b"" and _has_line(part, b"--" + boundary)
+    if boundary == b"" or not part.media_type.startswith(b"multipart/"):
+        return False
+    return _find_boundary(part.content, b"--" + boundary, -1) < len(part.content)
 
 
 def _children(message: _Part) -> Iterator[_Part]:
     """The parts of a multipart. A part that is cut is a part."""
-    data, delimiter = message.content, b"\n--" + message.parameter(b"boundary")
-    place = -1 if data.startswith(delimiter[1:]) else _find(data, delimiter, 0)
+    data, line = message.content, b"--" + message.parameter(b"boundary")
+    place = _find_boundary(data, line, -1)
     for _ in range(MAX_PARTS):
         line_end = data.find(b"\n", place + 1)
-        if line_end < 0 or data.startswith(b"--", place + len(delimiter)):
+        if line_end < 0 or data.startswith(b"--", place + 1 + len(line)):
             return
-        place = _find(data, delimiter, line_end)
+        place = _find_boundary(data, line, line_end)
         yield _read_part(data[line_end + 1 : place])
+
+
+def _find_boundary(data: bytes, line: bytes, start: int) -> int:
+    """The offset of the line feed before a boundary line; the end of the data without it.
+
+    line: the beginning of the line, up to the boundary's end
+    start: the first offset, or -1 if the data may begin with the line
+    """
+    if start < 0 and data.startswith(line) and _BOUNDARY_END.match(data, len(line)):
+        return -1
+    place = data.find(b"\n" + line, max(start, 0))
+    while place >= 0 and not _BOUNDARY_END.match(data, place + 1 + len(line)):
+        place = data.find(b"\n" + line, place + 1)
+    return place if place >= 0 else len(data)
 
 
 def _find(data: bytes, wanted: bytes, start: int) -> int:

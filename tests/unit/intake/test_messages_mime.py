@@ -204,6 +204,17 @@ def test_a_message_is_a_copy_in_every_form_and_others_are_none() -> None:
     assert {name for name, kind in kinds.items() if kind == "novel"} == {"plain", "other"}
 
 
+@pytest.mark.parametrize(("outer", "inner"), [("B1", "B12"), ("B12", "B1"), ("B", "B=_--"), ("=_1", "=_1-=_2")])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b" \t\r\n"])
+def test_a_boundary_that_begins_another_one_divides_only_its_own_parts(outer: str, inner: str, line_end: bytes) -> None:
+    alternatives = MIMEMultipart("alternative", inner, [MIMEText(ENGLISH), MIMEText(html_of(OTHER), "html")])
+    message = MIMEMultipart("mixed", outer, [alternatives, MIMEText(f"--{outer}x\n" + GERMAN, _charset="utf-8")])
+    lines = [line + line_end if line.startswith(b"--") else line + b"\n" for line in addressed(message).split(b"\n")]
+    page = page_of_body(b"".join(lines))
+    assert words(page) == words_in(ENGLISH, f"{outer}x", GERMAN)
+    assert page.encoded is None
+
+
 def test_a_message_of_attachments_only_is_unchecked_and_compared_by_its_bytes() -> None:
     message = EmailMessage()
     message.add_attachment(OTHER.encode(), maintype="application", subtype="pdf", filename="a.pdf")
@@ -246,6 +257,8 @@ HOSTILE: dict[str, bytes] = {
     + b"".join(b"Content-Type: multipart/mixed; boundary=%d\n\n--%d\n" % (level, level) for level in range(10_000)),
     "16 MB of nested parts of one boundary": MIXED + b"--b\nContent-Type: multipart/mixed; boundary=b\n\n" * 380_000,
     "16 MB of parts": MIXED + b"--b\n\na\n" * (SIXTEEN_MB // 7),
+    "16 MB of other boundaries": MIXED + b"--bc\n" * (SIXTEEN_MB // 5),
+    "16 MB of blanks behind boundaries": MIXED + (b"--b" + b" " * 1000 + b"c\n") * (SIXTEEN_MB // 1005),
     "16 MB of base64": IN_BASE64 + base64.encodebytes(ENGLISH.encode() * (SIXTEEN_MB * 3 // 4 // len(ENGLISH))),
     "16 MB of line ends": HEAD + b"Content-Transfer-Encoding: quoted-printable\n\n" + b"=\n" * (SIXTEEN_MB // 2),
     "a header of 16 MB": HEAD + b"X-A: b\n" * (SIXTEEN_MB // 7),
