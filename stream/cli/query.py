@@ -6,8 +6,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SUSPICIOUS
 from spotsieve.stream.base.terminal import json_text, show
+from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_settings_arguments,
@@ -121,7 +122,9 @@ def run(options: argparse.Namespace) -> int:
         show(json_text(_as_json(summary, query.passes)))
     else:
         show(*_as_text(summary).split("\n"), to=sys.stderr)
-    return EXIT_INPUT if summary.faults else EXIT_OK
+    if summary.faults:
+        return EXIT_INPUT
+    return EXIT_SUSPICIOUS if summary.reasons[Reason.INTERNAL_ERROR.label] else EXIT_OK
 
 
 def _as_json(summary: "FilterSummary", passes: int) -> dict[str, Any]:

@@ -6,8 +6,9 @@ memory there is no log and no directory, and closing the engine leaves nothing b
 
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -37,13 +38,14 @@ from spotsieve.state.still.reading import salt_from
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state, state_warnings
 from spotsieve.state.store.state import State
+from spotsieve.stream.base.errors import isolate
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
-from spotsieve.stream.base.verdict import Verdicts, concatenate, no_verdicts
+from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.judge import policy_of
+from spotsieve.stream.judge import mark_poison, policy_of
 from spotsieve.stream.local.against import OtherStates, StateVerdicts, log_poison_pages
 from spotsieve.stream.sign.schemes import Scheme
 
@@ -60,10 +62,15 @@ _MEMORY_WRITER = bytes(16)
 
 
 class PreparedPages(NamedTuple):
-    """A signed micro-batch. found: its verdicts by other states, None if there are none"""
+    """A signed micro-batch.
+
+    found: its verdicts by other states, None if there are none
+    unsigned: the errors of poison pages of signing, by row
+    """
 
     signatures: Signatures
     found: Future[StateVerdicts] | None
+    unsigned: Mapping[int, Exception] = {}
 
     @property
     def in_other_states(self) -> int:
@@ -75,6 +82,9 @@ class PreparedPages(NamedTuple):
 
         With other states it is one part, and `judge` gets only the pages that no other state contains.
         """
+        return mark_unsigned(self._parts(judge), self.signatures, self.unsigned)
+
+    def _parts(self, judge: Callable[[Signatures], Verdicts]) -> Iterator[Verdicts]:
         if self.found is None:
             yield from map(judge, split(self.signatures, RECORD_BYTES))
             return
@@ -85,9 +95,55 @@ class PreparedPages(NamedTuple):
         yield found.with_own(concatenate(own))
 
 
-def prepare_pages(signatures: Signatures, others: OtherStates | None) -> PreparedPages:
+def prepare_pages(
+    signatures: Signatures, others: OtherStates | None, unsigned: Mapping[int, Exception] | None = None
+) -> PreparedPages:
     """Begin to compare signed pages with other states, in another thread. others: None if there are none"""
-    return PreparedPages(signatures, None if others is None else others.begin(signatures))
+    return PreparedPages(signatures, None if others is None else others.begin(signatures), unsigned or {})
+
+
+def sign_pages(scheme: Scheme, pages: Sequence[Page]) -> tuple[Signatures, Mapping[int, Exception]]:
+    """The signatures of pages, and the errors of poison pages by row; nearly always none.
+
+    A poison page is signed without its body, so it matches nothing and is not indexed. Its verdict needs mark_unsigned.
+    """
+
+    def sign(rows: Collection[int]) -> Signatures:
+        return scheme.sign(
+            [page._replace(body=b"", encoded=None) if row in rows else page for row, page in enumerate(pages)]
+            if rows
+            else pages
+        )
+
+    return isolate(sign, len(pages))
+
+
+def mark_unsigned(
+    parts: Iterable[Verdicts], signatures: Signatures, unsigned: Mapping[int, Exception]
+) -> Iterator[Verdicts]:
+    """The verdicts of a batch, in parts, with the reason of poison pages of signing. These pages are logged.
+
+    unsigned: their errors by row
+    """
+    log_poison_pages(signatures, unsigned, of_query=False)
+    start = 0
+    for verdicts in parts:
+        yield with_unsigned(verdicts, unsigned, start)
+        start += len(verdicts)
+
+
+def with_unsigned(verdicts: Verdicts, unsigned: Iterable[int], start: int = 0) -> Verdicts:
+    """Verdicts with the reason of poison pages of signing. A page that an earlier run has judged keeps its verdict.
+
+    unsigned: the rows of these pages in the batch  start: the row of the first verdict in the batch
+    """
+    rows = [row - start for row in unsigned if start <= row < start + len(verdicts)]
+    rows = [row for row in rows if verdicts.kind[row] == Kind.UNCHECKED]
+    if not rows:
+        return verdicts
+    marked = replace(verdicts, reason=verdicts.reason.copy())
+    mark_poison(marked, rows)
+    return marked
 
 
 class LocalEngine:
@@ -183,7 +239,8 @@ class LocalEngine:
 
     def prepare(self, pages: Sequence[Page]) -> PreparedPages:
         """Sign a micro-batch, and begin to compare it with the other states. It may run in another thread."""
-        return prepare_pages(self.engine.scheme.sign(pages), self.others)
+        signatures, unsigned = sign_pages(self.engine.scheme, pages)
+        return prepare_pages(signatures, self.others, unsigned)
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:
         """Sign, log and judge a micro-batch. The verdicts come in several parts if one log record cannot hold it."""

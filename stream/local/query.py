@@ -19,7 +19,8 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import FileOutputs
 from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, verdict_line
-from spotsieve.stream.local.against import StateQuery
+from spotsieve.stream.local.against import StateQuery, log_poison_pages
+from spotsieve.stream.local.engines import sign_pages, with_unsigned
 from spotsieve.stream.local.file_filter import RecordOutput
 from spotsieve.stream.local.summary import FilterSummary
 
@@ -36,12 +37,14 @@ class PendingQueries:
     """Signed pages that wait for their verdicts.
 
     pages: the fields of their verdict lines, in the same order
+    unsigned: the rows of poison pages of signing, ascending
     records: if records are written, those of the pages and the other records of their files, in order
     record_bytes: the bytes of the bodies in records
     """
 
     signatures: list[Signatures] = field(default_factory=list)
     pages: list[Entry] = field(default_factory=list)
+    unsigned: list[int] = field(default_factory=list)
     records: deque[tuple[RecordResult, str]] = field(default_factory=deque)
     record_bytes: int = 0
 
@@ -66,7 +69,10 @@ def query_files(
         records = RecordOutput(outputs.out, summary, False, query.settings.input.companion_uris)
     for file in inputs:
         for pages in _batches(file, query.settings, outputs, summary, None if records is None else pending):
-            pending.signatures.append(query.scheme.sign(pages))
+            signatures, unsigned = sign_pages(query.scheme, pages)
+            log_poison_pages(signatures, unsigned, of_query=False)
+            pending.unsigned += (len(pending.pages) + row for row in unsigned)
+            pending.signatures.append(signatures)
             pending.pages += map(_entry_of, pages)
             if len(pending.pages) >= QUERY_PAGES or pending.record_bytes >= MOST_RECORD_BYTES:
                 _judge_pending(pending, query, outputs, summary, matches, records)
@@ -130,8 +136,10 @@ def _judge_pending(
     records: RecordOutput | None,
 ) -> None:
     """Write the results of the waiting pages, which then wait no longer."""
-    pages = iter(pending.pages)
-    for verdicts, matches_of_pages in query.answer(pending.signatures, matches):
+    pages, start = iter(pending.pages), 0
+    for judged, matches_of_pages in query.answer(pending.signatures, matches):
+        verdicts = with_unsigned(judged, pending.unsigned, start)
+        start += len(verdicts)
         summary.count(verdicts)
         for row in range(len(verdicts)):
             page = next(pages)
@@ -146,7 +154,7 @@ def _judge_pending(
             outputs.verdicts.write_line(line)
     outputs.flush()
     # Records behind the last page stay: the reader is ahead, and the next page may be among them.
-    pending.signatures, pending.pages = [], []
+    pending.signatures, pending.pages, pending.unsigned = [], [], []
 
 
 def _write_record(pending: PendingQueries, records: RecordOutput, verdicts: Verdicts, row: int) -> None:

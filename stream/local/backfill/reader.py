@@ -4,7 +4,7 @@ import contextlib
 import threading
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from spotsieve.state.log.local import RECORD_BYTES
@@ -23,6 +23,7 @@ from spotsieve.stream.local.against import Checkpoint, OtherStates, StateVerdict
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
+from spotsieve.stream.local.engines import sign_pages, with_unsigned
 from spotsieve.stream.local.file_filter import RecordOutput, TextColumns, count_pages, write_outcomes
 from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
@@ -37,7 +38,7 @@ class SignedRecords(NamedTuple):
     records: log records of its pages, in order, without pages that other states contain
     pages: the number of all its pages  bytes_read: of the input
     in_other_states: the number of pages that other states contain  exact_copies: those among them
-    notice: a line for people about pages on which the query of another state failed, "" if there are none
+    notice: a line for people about poison pages of signing, or of the query of another state, "" if there are none
     """
 
     records: tuple[bytes, ...]
@@ -94,16 +95,19 @@ class Reader:
             return None
         pages = count_pages(batch, self._settings, reading.summary)
         records, found, notice = tuple[bytes, ...](), None, ""
+        unsigned: Mapping[int, Exception] = {}
         if pages:
-            signatures = self._scheme.sign(pages)
+            signatures, unsigned = sign_pages(self._scheme, pages)
+            notice = poison_notice(signatures, unsigned, of_query=False) if unsigned else ""
             if self._others is not None:
                 found = self._others.find(signatures)
-                notice = poison_notice(signatures, found.poison, of_query=True) if found.poison else ""
+                if found.poison:
+                    notice += "\n" * bool(notice) + poison_notice(signatures, found.poison, of_query=True)
                 signatures = found.rest_of(signatures)
             records = tuple(map(self._encode, split(signatures, RECORD_BYTES))) if len(signatures) else ()
-        reading.put(batch, found)
+        reading.put(batch, found, list(unsigned))
         if found is None:
-            return SignedRecords(records, len(pages), batch.bytes_read)
+            return SignedRecords(records, len(pages), batch.bytes_read, notice=notice)
         exact_copies = ExactCopies()
         exact_copies.count(found.verdicts)
         return SignedRecords(records, len(pages), batch.bytes_read, found.dropped, exact_copies, notice)
@@ -141,7 +145,7 @@ class _OpenInput:
         self.summary = FilterSummary()
         self._source = file.source
         self.held = BatchQueue(file, keep_records=parts.out is not None, keep_bodies=texts is not None)
-        self._found = deque[StateVerdicts | None]()
+        self._found = deque[tuple[StateVerdicts | None, Sequence[int]]]()
         self._settings = settings
         self._whole: RecordOutput | None = None
         with contextlib.ExitStack() as stack:
@@ -189,16 +193,21 @@ class _OpenInput:
                 "rename it; delete backfill/run.json in the state directory, and run again",
             ) from None
 
-    def put(self, batch: FileBatch, found: StateVerdicts | None) -> None:
-        """Hold a batch until its verdicts arrive. found: its verdicts by other states, if there are any"""
+    def put(self, batch: FileBatch, found: StateVerdicts | None, unsigned: Sequence[int]) -> None:
+        """Hold a batch until its verdicts arrive.
+
+        found: its verdicts by other states, if there are any
+        unsigned: the rows of poison pages of signing
+        """
         self.held.put(batch)
-        self._found.append(found)
+        self._found.append((found, unsigned))
 
     def write(self, verdicts: Verdicts) -> None:
-        batch, found = self.held.take(), self._found.popleft()
+        batch, (found, unsigned) = self.held.take(), self._found.popleft()
         if found is not None:
             verdicts = found.with_own(verdicts)
             self.summary.in_other_states += found.dropped
+        verdicts = with_unsigned(verdicts, unsigned)
         self.summary.count(verdicts)
         rows: Iterator[tuple[Verdicts, int]] = ((verdicts, row) for row in range(len(verdicts)))
         write_outcomes(batch, rows, self._settings, self._outputs, self.summary, self._whole)

@@ -17,7 +17,7 @@ from spotsieve.stream.base.settings.load import load_chosen, stored_values
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Entry, Signatures
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
-from spotsieve.stream.local.engines import LocalEngine
+from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, sign_pages
 from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_query
 from spotsieve.stream.local.library.keywords import SchemeName, SettingKeywords
 from spotsieve.stream.local.library.pages import CrawledPage, PageMaker
@@ -328,7 +328,7 @@ class Deduplicator:
 
     def _judge(self, batch: _Batch) -> Iterator[Verdict]:
         assert self._engine is not None
-        signatures = self._sign(batch)
+        signatures, unsigned = self._sign(batch)
         with self._lock:
             self._check_open()
             if self._failed:
@@ -336,19 +336,19 @@ class Deduplicator:
                 raise StateError(NAME, "was stopped in a batch, and adds nothing more", None, then)
             # If judging fails, the log may be ahead of the state. Only opening the state again applies that record.
             self._failed = True
-            parts = list(self._engine.judge_signed(signatures))
+            parts = list(mark_unsigned(self._engine.judge_signed(signatures), signatures, unsigned))
             self._failed = False
         return _verdicts_of_batch(batch, parts, self._text_by)
 
     def _query(self, batch: _Batch) -> Iterator[Verdict]:
-        signatures = self._sign(batch)
+        signatures, unsigned = self._sign(batch)
         with self._lock:
             self._check_open()
-            parts = list(self._view.query(signatures))
+            parts = list(mark_unsigned(self._view.query(signatures), signatures, unsigned))
         return _verdicts_of_batch(batch, parts)
 
-    def _sign(self, batch: _Batch) -> Signatures:
-        return self._scheme.sign([page for _, page in batch])
+    def _sign(self, batch: _Batch) -> tuple[Signatures, Mapping[int, Exception]]:
+        return sign_pages(self._scheme, [page for _, page in batch])
 
     def _act_on_batch(self, pages: Iterable[PageInput], act: Callable[[_Batch], Iterator[Verdict]]) -> list[Verdict]:
         batch = [self._maker.make_from(page) for page in pages]

@@ -11,8 +11,8 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
 from spotsieve.stream.local.backfill.run import AGAINST
-from tests.fixtures.backfills import after, backfilled, logged_pages, records_out, verdict_rows, write_inputs
-from tests.fixtures.filter_crawl import break_queries, filter_json, read_json
+from tests.fixtures.backfills import PAGES, after, backfilled, logged_pages, records_out, verdict_rows, write_inputs
+from tests.fixtures.filter_crawl import break_queries, break_signing, filter_json, read_json
 
 SETTINGS = Settings()
 
@@ -154,6 +154,29 @@ def test_a_page_that_breaks_a_query_is_reported_as_by_the_filter(
     assert failed
     assert all(any(f"for {one}: each is emitted unchecked" in notice for notice in notices) for one in failed)
     assert all("(ZeroDivisionError: a page that breaks the query at filter_crawl.py:" in notice for notice in notices)
+
+
+@pytest.mark.parametrize("with_others", [False, True])
+def test_a_page_that_breaks_signing_is_reported_as_by_the_filter(
+    with_others: bool,
+    names: list[str],
+    others: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    break_signing(monkeypatch, *(PAGES[row].body.decode("utf-8", "replace") for row in (5, 42)))
+    against = others if with_others else []
+    said, notices = tmp_path / "v.jsonl", list[str]()
+    options = ("--against", *against) if against else ()
+    expected = filter_json(capsys, *names, "--verdicts", said, *options, code=EXIT_SUSPICIOUS)
+    place = tmp_path / "run"
+    summary = backfilled(names, place, SETTINGS, batch_pages=3, against=against, tell=notices.append)
+    assert verdict_rows(place) == read_json(said)
+    assert (summary.exit_code, summary.suspicion) == (EXIT_SUSPICIOUS, expected["suspicion"])
+    failed = [row["id"] for row in verdict_rows(place) if row["reason"] == "internal_error"]
+    assert failed
+    assert all(any(f"for {one}: each is emitted unchecked" in notice for notice in notices) for one in failed)
 
 
 def test_cluster_ids_are_those_of_the_filter(

@@ -29,7 +29,7 @@ from spotsieve.stream.base.errors import SettingsMismatch, StateLockedError
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import Engine
 from tests.conftest import REPOSITORY
-from tests.fixtures.filter_crawl import article, filter_json, page, read_json, write_crawl
+from tests.fixtures.filter_crawl import article, break_signing, filter_json, page, read_json, write_crawl
 from tests.fixtures.waiting import SECONDS, wait_until
 
 PLACES = pytest.mark.parametrize("place", [None, "state"], ids=["in memory", "on disk"])
@@ -67,6 +67,21 @@ def crawl(tmp_path: Path) -> Path:
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
+
+
+@PLACES
+def test_a_page_that_breaks_signing_is_unchecked_and_logged(
+    place: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    break_signing(monkeypatch, article(2))
+    pages = [CrawledPage(row, f"https://example.com/{row}", article(seed)) for row, seed in enumerate((1, 2, 1, 3))]
+    expected = [("novel", "no_match"), ("unchecked", "internal_error"), ("duplicate", "exact"), ("novel", "no_match")]
+    with Deduplicator(tmp_path / place if place else None) as seen:
+        assert seen.query(9, "https://example.com/9", article(2)).reason == "internal_error"
+        assert [(verdict.kind, verdict.reason) for verdict in seen.add_many(pages)] == expected
+        assert seen.add(9, "https://example.com/9", article(2)).reason == "internal_error"
+    assert "(ZeroDivisionError: a page that breaks signing at filter_crawl.py:" in caplog.text
+    assert "for 1: each is emitted unchecked; please report the error" in caplog.text
 
 
 def body(seed: int, more: str = "") -> str:

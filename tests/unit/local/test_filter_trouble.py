@@ -9,12 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_SUSPICIOUS
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.files import check_inputs
 from spotsieve.stream.files.file_format import content_number
 from spotsieve.stream.local.batch_reader import BatchReader
-from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused, spotsieve, write_crawl
+from tests.fixtures.filter_crawl import (
+    article,
+    break_signing,
+    filter_json,
+    lines,
+    page,
+    read_json,
+    refused,
+    spotsieve,
+    write_crawl,
+)
 from tests.fixtures.waiting import SECONDS, wait_until
 
 
@@ -44,6 +55,40 @@ def test_a_file_cut_before_its_first_page_is_no_empty_file(tmp_path: Path, capsy
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(lines([page(1)]))[:12])
     assert "is damaged gzip: the file ends in the middle" in filter_json(capsys, cut, code=3)["errors"][0]
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_page_that_breaks_signing_is_unchecked_and_reported(
+    others: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file, said, state = tmp_path / "in.jsonl", tmp_path / "v.jsonl", tmp_path / "state"
+    file.write_bytes(lines([page(1), page(2), page(3), page(4), page(1, "again")]))
+    (tmp_path / "other.jsonl").write_bytes(lines([page(3)]))
+    filter_json(capsys, tmp_path / "other.jsonl", "--state", tmp_path / "other")
+    options = ("--verdicts", said, "--state", state, *(("--against", tmp_path / "other") if others else ()))
+    break_signing(monkeypatch, article(2), article(3))
+    summary = filter_json(capsys, file, *options, code=EXIT_SUSPICIOUS)
+    found = [(line["id"], line["verdict"], line["reason"]) for line in read_json(said)]
+    assert found == [
+        ("p1", "novel", "no_match"),
+        ("p2", "unchecked", "internal_error"),
+        ("p3", "unchecked", "internal_error"),
+        ("p4", "novel", "no_match"),
+        ("again", "duplicate", "exact"),
+    ]
+    assert "failed with an internal error for 2 of 5 pages" in summary["suspicion"]
+    (line,) = {record.getMessage() for record in caplog.records}
+    assert "(ZeroDivisionError: a page that breaks signing at filter_crawl.py:" in line
+    assert "for p2, p3: each is emitted unchecked; please report the error" in line
+    break_signing(monkeypatch, article(1))
+    assert main(["query", str(file), "--state", str(state)]) == EXIT_SUSPICIOUS
+    answers = [json.loads(answer)["reason"] for answer in capsys.readouterr().out.splitlines()]
+    assert answers == [*["internal_error"] * 3, "first_attempt", "internal_error"]
+    assert main(["query", str(file), "--state", str(state), "--all", "--json"]) == EXIT_SUSPICIOUS
 
 
 def test_an_empty_file_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
