@@ -103,6 +103,20 @@ def lets_others_in(path: Path) -> bool:
 
 INDEX_FOLDER, LOG_FILE, INPUTS_FILE = "index", "log", "inputs.jsonl"
 """Names in a state directory: the database, and the local log if there is one."""
+MANIFEST_FILE = "snapshot.manifest"
+"""A directory with this file is a snapshot."""
+
+
+def is_snapshot(directory: Path) -> bool:
+    """Whether a directory is a snapshot, not a state directory."""
+    return (directory / MANIFEST_FILE).exists()
+
+
+def check_no_snapshot(name: str, directory: Path) -> None:
+    """Check that a directory that is opened for writing is no snapshot. name: of its argument  Raises StateError."""
+    if is_snapshot(directory):
+        then = "restore it with `spotsieve state restore`, and name the restored state"
+        raise StateError(name, "must not be a snapshot, which any change makes unusable", str(directory), then)
 
 
 @contextmanager

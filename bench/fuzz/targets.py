@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 from webencodings.labels import LABELS
 
-from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.directory import LOG_FILE, MANIFEST_FILE
 from spotsieve.state.format.buckets import decode_buckets
 from spotsieve.state.format.common_text import changes_key, read_common_text
 from spotsieve.state.format.entries import FORGOTTEN, StoredEntries, entry_fault, pack_entry, unpack_entry
@@ -41,7 +41,7 @@ from spotsieve.state.log.local import MAGIC, LocalLog, TornTail, whole_frames
 from spotsieve.state.log.record import decode
 from spotsieve.state.portable.export import COUNTED
 from spotsieve.state.portable.importing import Importer, NewState
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest
+from spotsieve.state.snapshot.snapshots import read_manifest
 from spotsieve.state.store.backend import FAMILIES
 from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.log import LogFacts, examine_log

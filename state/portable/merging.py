@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spotsieve.state.directory import (
     INDEX_FOLDER,
+    MANIFEST_FILE,
     check_free,
     check_new,
     close_files,
@@ -23,7 +24,7 @@ from spotsieve.state.identity import check_identity, check_log_of_snapshots, che
 from spotsieve.state.index import OutcomeRef
 from spotsieve.state.portable.importing import NewState
 from spotsieve.state.portable.resharding import Redistribution, StateCounts
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, check_snapshot
+from spotsieve.state.snapshot.snapshots import check_snapshot
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError, StateError

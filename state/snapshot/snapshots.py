@@ -27,6 +27,7 @@ from spotsieve.state.directory import (
     INDEX_FOLDER,
     INPUTS_FILE,
     LOG_FILE,
+    MANIFEST_FILE,
     check_new,
     close_files,
     directory_errors,
@@ -47,7 +48,6 @@ from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import settings_digest
 
-MANIFEST_FILE = "snapshot.manifest"
 _KIND = b"spotsieve-snapshot "
 _VERSION = b"1"
 _CHECKSUM_BYTES = 17
@@ -230,11 +230,6 @@ def _manifest(partial: Path, records: int | None, on_progress: OnProgress) -> Ma
         log_records=records,
         files=tuple(files),
     )
-
-
-def is_snapshot(directory: Path) -> bool:
-    """Whether a directory is a snapshot, not a state directory."""
-    return (directory / MANIFEST_FILE).exists()
 
 
 def check_snapshot(snapshot: Path) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from spotsieve.state.directory import INDEX_FOLDER
+from spotsieve.state.directory import INDEX_FOLDER, is_snapshot
 from spotsieve.state.format.meta import Identity, log_identity_fields
 from spotsieve.state.horizon import Clock
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
-from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.store.opening import checkpoint_backend, checkpoint_state, read_meta
 from spotsieve.state.store.rocks import CheckpointBackend
 from spotsieve.state.store.rocks_options import can_all_be_open

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rocksdict import Options, Rdict
 
-from spotsieve.state.directory import INDEX_FOLDER, make_directory, readable_by_others
+from spotsieve.state.directory import INDEX_FOLDER, check_no_snapshot, make_directory, readable_by_others
 from spotsieve.state.format.common_text import read_common_text
 from spotsieve.state.format.entries import ENTRY_BYTES
 from spotsieve.state.format.meta import (
@@ -46,8 +46,9 @@ def disk_state(
 
     settings_text: canonical text of the settings that change verdicts  log_name: the log that the state follows
     part: the shard whose part the state holds; None: all entries
-    Raises StateLockedError, StateError (unreadable, another format or log), SettingsMismatch, CorruptRecord.
+    Raises StateLockedError, StateError (unreadable, snapshot, another format or log), SettingsMismatch, CorruptRecord.
     """
+    check_no_snapshot("index.directory", directory)
     path = directory / INDEX_FOLDER
     try:
         make_directory(directory)

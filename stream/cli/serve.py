@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     flags = {"serve.host": options.host, "serve.port": options.port, "index.salt_from": options.salt_from}
     settings = settings_of(options, flags)
     # These imports need the extra `serve`, and would slow --help down.
-    from spotsieve.state.snapshot.snapshots import is_snapshot
+    from spotsieve.state.directory import is_snapshot
     from spotsieve.stream.observe.logs import configure_logs
 
     try:

@@ -27,13 +27,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.directory import INDEX_FOLDER, make_directory
+from spotsieve.state.directory import INDEX_FOLDER, is_snapshot, make_directory
 from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.state.identity import check_whole
 from spotsieve.state.index import LiveView, StateView
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
-from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.still.reading import TIMEOUT_S, identity_of, linked_index, read_only_state, salt_from
 from spotsieve.state.store.opening import checkpoint_state
 from spotsieve.state.store.state import State

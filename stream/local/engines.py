@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from spotsieve.state.directory import check_no_snapshot
 from spotsieve.state.format.meta import LogIdentity, draw_log_identity
 from spotsieve.state.identity import (
     check_first_record,
@@ -349,7 +350,11 @@ def is_open(log: LocalLog) -> bool:
 
 
 def open_log(directory: Path) -> tuple[LocalLog, list[str]]:
-    """Open the log; return it with notices for people, such as that a torn tail was cut off."""
+    """Open the log; return it with notices for people, such as that a torn tail was cut off.
+
+    Raises StateError if the directory is a snapshot or another process uses the log.
+    """
+    check_no_snapshot("--state", directory)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TornTail)
         log = LocalLog(directory)

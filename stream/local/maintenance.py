@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.directory import LOG_FILE, is_snapshot
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode
 from spotsieve.state.portable.export import Fields, export_lines, header_of, loaded
 from spotsieve.state.portable.importing import import_state
-from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.errors import InputError, StateError, StateLockedError

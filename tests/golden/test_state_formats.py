@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spotsieve.state.directory import LOG_FILE
+from spotsieve.state.directory import LOG_FILE, MANIFEST_FILE
 from spotsieve.state.format.buckets import decode_buckets, encode_buckets, encode_keys
 from spotsieve.state.format.common_text import (
     BASE_KEY,
@@ -90,7 +90,7 @@ from spotsieve.state.portable.export import (
     pending_verdict_value,
 )
 from spotsieve.state.removal import ForgottenPage, Sweep
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, FileFacts, Manifest, encode_manifest, read_manifest
+from spotsieve.state.snapshot.snapshots import FileFacts, Manifest, encode_manifest, read_manifest
 from spotsieve.state.still.reading import read_only_state
 from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.errors import CorruptRecord, StateError

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from spotsieve.state.directory import INDEX_FOLDER
+from spotsieve.state.directory import INDEX_FOLDER, is_snapshot
 from spotsieve.state.identity import check_identity
 from spotsieve.state.log.local import LocalLog
-from spotsieve.state.snapshot.snapshots import is_snapshot
 from spotsieve.state.still.reading import describe, identity_of, read_only_state
 from spotsieve.state.store.rocks_options import too_few_open_files
 from spotsieve.state.store.state import State

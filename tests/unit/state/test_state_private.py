@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE
+from spotsieve.state.directory import MANIFEST_FILE
 from spotsieve.stream.cli import main
 from tests.fixtures.filter_crawl import write_crawl
 from tests.fixtures.states.local_states import apply_log, open_state

@@ -13,17 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, MANIFEST_FILE
 from spotsieve.state.snapshot import checkpoints
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, read_manifest, take_snapshot
+from spotsieve.state.snapshot.snapshots import read_manifest, take_snapshot
 from spotsieve.state.still.reading import describe, identity_of, read_only_state
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.base.errors import CorruptRecord, StateError
-from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.errors import EXIT_STATE, CorruptRecord, StateError
+from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.cli import main
+from spotsieve.stream.engine import open_engine
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_of
 from tests.conftest import REPOSITORY
+from tests.fixtures.filter_crawl import filter_json, write_crawl
 from tests.fixtures.pages.crawls import crawl
 from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.local_states import RECORDS, TEXT, apply_log, flip, listing, open_state
@@ -218,6 +220,23 @@ def test_a_target_that_exists_or_a_state_that_does_not_is_refused(
     (tmp_path / "file").write_text("")
     assert main(["state", "snapshot", "--state", str(directory), str(tmp_path / "file" / "below")]) == 4
     assert "must be a directory that can be made" in capsys.readouterr().err
+
+
+def test_a_snapshot_is_never_opened_for_writing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawled, state, snapshot = tmp_path / "crawl.jsonl", tmp_path / "filtered", tmp_path / "snapshot"
+    write_crawl(crawled)
+    filter_json(capsys, crawled, "--state", state)
+    assert main(["state", "snapshot", "--state", str(state), str(snapshot)]) == 0
+    before = listing(snapshot)
+    into, out = ["--state", str(snapshot)], ["--out", str(tmp_path / "out")]
+    for command in (["filter", str(crawled), *into], ["backfill", str(crawled), *into, *out]):
+        assert main(command) == EXIT_STATE
+        assert "must not be a snapshot, which any change makes unusable" in capsys.readouterr().err
+    settings = Settings()
+    with pytest.raises(StateError, match="must not be a snapshot"):
+        open_engine(settings.model_copy(update={"index": IndexSettings(directory=snapshot)}), "log")
+    assert listing(snapshot) == before
+    assert main(["state", "restore", str(snapshot), "--state", str(tmp_path / "restored")]) == 0
 
 
 def test_a_damaged_state_gives_no_snapshot(directory: Path, tmp_path: Path) -> None:

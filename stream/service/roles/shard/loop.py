@@ -10,11 +10,11 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from spotsieve.state.directory import INDEX_FOLDER, made_beside, make_directory, open_file
+from spotsieve.state.directory import INDEX_FOLDER, MANIFEST_FILE, made_beside, make_directory, open_file
 from spotsieve.state.format.meta import LogIdentity, StatePart
 from spotsieve.state.portable.merging import snapshots_in, split_off
 from spotsieve.state.snapshot.checkpoints import Requests, outcome_of
-from spotsieve.state.snapshot.snapshots import MANIFEST_FILE, copy_path, read_manifest
+from spotsieve.state.snapshot.snapshots import copy_path, read_manifest
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
