@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from spotsieve.stream.cli.options import (
     add_settings_arguments,
     add_text_argument,
     add_timeout_argument,
+    check_outside,
     directory,
     file_name,
     other_states,
@@ -132,7 +134,7 @@ def run(options: argparse.Namespace) -> int:
     # Absolute places: readers on other machines, and a resumed run in another folder, use the same ones.
     names = {flag: getattr(options, flag) for flag in ("out", "verdicts", "rejected")}
     outputs = {flag: name and place_of(name) for flag, name in names.items()}
-    _check_outputs(outputs, options.state)
+    _check_outputs(outputs, [options.state, options.salt_from, *options.against])
     if options.state.exists() and not options.state.is_dir():
         raise StateError("--state", "must be a directory", str(options.state), "choose another or a new directory")
     if options.cluster_ids and settings.policy.keep != "first":
@@ -219,10 +221,10 @@ def _count(text: str) -> int:
     return number
 
 
-def _check_outputs(outputs: dict[str, str | None], state: Path) -> None:
-    """Raises SettingError if an output is not a directory, is inside the state, or is the same as another output.
+def _check_outputs(outputs: dict[str, str | None], states: Sequence[Path | None]) -> None:
+    """Raises SettingError if an output is not a directory, is inside a state, or is the same as another output.
 
-    outputs: flag -> place
+    outputs: flag -> place  states: directories of the states that the command uses; None is skipped
     """
     from spotsieve.stream.files.remote import is_url
     from spotsieve.stream.files.targets import STDOUT
@@ -239,8 +241,7 @@ def _check_outputs(outputs: dict[str, str | None], state: Path) -> None:
             raise SettingError(f"--{flag}", "must be a directory", name, "choose another or a new directory")
         if name.startswith("memory:"):
             raise SettingError(f"--{flag}", "must outlive the process that writes it", name, "choose another place")
-        if is_path and Path(name).is_relative_to(state.resolve()):
-            raise SettingError(f"--{flag}", "must be outside of --state", name, "choose a directory next to it")
+        check_outside(flag, [name], states)
         if name in taken:
             raise SettingError(
                 f"--{flag}", f"must not be the directory of --{taken[name]}", name, "choose another directory"

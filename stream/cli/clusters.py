@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         raise SettingError(
             "clusters", "needs exactly one source: FILEs, --state DIR or --topics", None, "such as verdicts.jsonl"
         )
-    check_names({"out": options.out}, options.files, options.json, options.force)
+    check_names({"out": options.out}, options.files, options.json, options.force, [options.state])
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.insight.clusters.grouping import ClusterBuilder
 

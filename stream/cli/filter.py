@@ -122,7 +122,9 @@ def run(options: argparse.Namespace) -> int:
     warn_of_repeats(options.files, inputs)
     out = _pages_output(options)
     names = {"out": out, **{flag: getattr(options, flag) for flag in ("duplicates", "verdicts", "rejected")}}
-    check_names(names, [*(file.place for file in inputs), *options.files], options.json, options.force)
+    places = [*(file.place for file in inputs), *options.files]
+    used = [options.state, options.salt_from, *options.against]
+    check_names(names, places, options.json, options.force, used)
     if options.revisits and out is None:
         raise SettingError(
             "--revisits", "needs --out FILE, which gets the records", None, "such as --out novel.warc.gz"

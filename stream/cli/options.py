@@ -252,14 +252,19 @@ def _logs_json(options: argparse.Namespace | None) -> bool:
 
 
 def check_names(
-    names: Mapping[str, str | Path | None], files: Sequence[str], json_wanted: bool, overwrite: bool
+    names: Mapping[str, str | Path | None],
+    files: Sequence[str],
+    json_wanted: bool,
+    overwrite: bool,
+    states: Sequence[Path | None] = (),
 ) -> None:
-    """Raises SettingError if outputs collide with inputs, with existing files or with each other.
+    """Raises SettingError if outputs collide with inputs, states, existing files or each other.
 
-    An output and its NAME.partial must not be an input or another output, must not exist unless overwrite is set, and
-    standard output takes one output only.
+    An output and its NAME.partial must not be an input or another output, must be outside of all states, must not exist
+    unless overwrite is set, and standard output takes one output only.
 
     names: flag without dashes -> output  files: the inputs, names or places  json_wanted: --json uses standard output
+    states: directories of the states that the command uses; None is skipped
     """
     if not any(names.values()):
         return
@@ -276,9 +281,21 @@ def check_names(
             raise SettingError(
                 f"--{flag}", f"must not go to the same place as {other}", str(name), "choose another file"
             )
+        check_outside(flag, places, states)
         taken.update(dict.fromkeys(places, f"--{flag}"))
     if not overwrite:
         check_new(names)
+
+
+def check_outside(flag: str, places: Sequence[str], states: Sequence[Path | None]) -> None:
+    """Raises SettingError if a place of an output is a state directory, or is in one, where it could replace a file.
+
+    states: directories; None is skipped
+    """
+    for state in filter(None, states):
+        if any(Path(place).is_relative_to(state.resolve()) for place in places):
+            rule, then = f"must be outside of the state {state}", "choose a place next to it"
+            raise SettingError(f"--{flag}", rule, places[0], then)
 
 
 def check_new(names: Mapping[str, str | Path | None]) -> None:

@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     verdicts = options.verdicts or (None if options.json or options.pages == STDOUT else STDOUT)
     names = [*(file.place for file in inputs), *options.files]
     outputs_by_flag = {"pages": options.pages, "verdicts": verdicts, "rejected": options.rejected}
-    check_names(outputs_by_flag, names, options.json, options.force)
+    check_names(outputs_by_flag, names, options.json, options.force, [options.state])
     form = form_of(inputs, options.pages) if options.pages else None
     line = ProgressLine(sys.stderr, total_bytes(inputs))
     summary = FilterSummary(files=len(inputs))

@@ -15,7 +15,7 @@ from spotsieve.stream.cli.options import (
     add_force_argument,
     add_scheme_arguments,
     add_settings_arguments,
-    check_new,
+    check_names,
     directory,
     settings_of,
 )
@@ -85,8 +85,7 @@ def run(options: argparse.Namespace) -> int:
     for flag, file in (("-c", options.config), ("--with", options.other)):
         if file is not None and options.into and Path(options.into).resolve() == file.resolve():
             raise SettingError("--into", f"must not be the file of {flag}", options.into, "choose another file")
-    if not options.force:
-        check_new({"into": options.into})
+    check_names({"into": options.into}, [], False, options.force, [options.state])
     with _state_directory(options.state, service) as directory, _progress() as on_progress:
         # Not imported for --help: numba and aiokafka take a second.
         from spotsieve.stream.insight.replay.report import as_json, as_text

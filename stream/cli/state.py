@@ -18,7 +18,7 @@ from spotsieve.stream.cli import forget
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_timeout_argument,
-    check_new,
+    check_names,
     directory,
     progress_line,
     show_json,
@@ -271,8 +271,7 @@ def _export(options: argparse.Namespace) -> int:
     """Export a state and print its size."""
     if options.out == "-" and options.json:
         raise SettingError("--json", "must not go to standard output together with the export", "-", "set --out FILE")
-    if not options.force:
-        check_new({"out": options.out})
+    check_names({"out": options.out}, [], False, options.force, [options.state])
     from spotsieve.stream.local.maintenance import export_to_file
 
     with progress_line() as on_progress:

@@ -11,7 +11,7 @@ each run, so its first record belongs to its name.
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -107,6 +107,15 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
+@contextmanager
+def line_errors(path: Path, then: str) -> Iterator[None]:
+    """Raise an error about the value of a line as a StateError about its file. then: the advice"""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError):
+        raise StateError(str(path), "has a line without the fields that it needs", None, then) from None
+
+
 def as_json(settings: InputSettings) -> dict[str, Any]:
     """All settings of [input], by dotted name without "input."."""
     return _flat(settings.model_dump(mode="json"), "")
@@ -135,8 +144,9 @@ def _note(path: Path, how: _How, sources: Sequence[str]) -> None:
 def _read(path: Path) -> dict[str, _How]:
     """How each file was filtered, by source."""
     defaults, noted = as_json(InputSettings()), dict[str, _How]()
-    for written in read_json_lines(path):
-        # A setting that a later release adds had its default.
-        how = _How(defaults | written["input"], written.get("against", []))
-        noted |= dict.fromkeys(written["sources"], how)
+    with line_errors(path, "remove that line, or restore the file from a snapshot"):
+        for written in read_json_lines(path):
+            # A setting that a later release adds had its default.
+            how = _How(defaults | written["input"], written.get("against", []))
+            noted |= dict.fromkeys(written["sources"], how)
     return noted

@@ -25,7 +25,7 @@ from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import write_whole
 from spotsieve.stream.files.targets import place_of
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
-from spotsieve.stream.local.input_ledger import append_json_line, as_json, difference, read_json_lines
+from spotsieve.stream.local.input_ledger import append_json_line, as_json, difference, line_errors, read_json_lines
 from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 
 VERSION = 4
@@ -214,13 +214,14 @@ def _as_json(summary: FilterSummary) -> dict[str, Any]:
 def _read_done(path: Path) -> dict[int, FilterSummary]:
     done = dict[int, FilterSummary]()
     # An input whose line was not written whole is read again.
-    for written in read_json_lines(path):
-        counts = written["counts"]
-        summary = FilterSummary()
-        for name, value in counts.items():
-            before = getattr(summary, name)
-            setattr(summary, name, Counter(value) if isinstance(before, Counter) else value)
-        summary.exact_copies = ExactCopies(**written["exact_copies"])
-        summary.faults = [InputError(**fault) for fault in written["faults"]]
-        done[written["input"]] = summary
+    with line_errors(path, "remove that line: its input is then read again"):
+        for written in read_json_lines(path):
+            counts = written["counts"]
+            summary = FilterSummary()
+            for name, value in counts.items():
+                before = getattr(summary, name)
+                setattr(summary, name, Counter(value) if isinstance(before, Counter) else value)
+            summary.exact_copies = ExactCopies(**written["exact_copies"])
+            summary.faults = [InputError(**fault) for fault in written["faults"]]
+            done[written["input"]] = summary
     return done

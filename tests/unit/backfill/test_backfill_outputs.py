@@ -55,7 +55,7 @@ def test_outputs_lie_outside_of_the_state(tmp_path: Path, pages: Path, capsys: p
     state = tmp_path / "state"
     for name in ("", DIRECTORY, "out", "../state/out"):
         said = refused(capsys, pages, "--out", state / name, "--state", state)
-        assert "--out must be outside of --state" in said
+        assert f"--out must be outside of the state {state}" in said
     assert not state.exists()
 
 

@@ -67,6 +67,28 @@ def test_on_a_terminal_a_person_is_asked(
     assert ((state / "log").read_bytes() == log) == (code != 0)
 
 
+def test_no_output_is_written_into_a_state(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages, old, log, new = tmp_path / "crawl.jsonl", tmp_path / "old", state / "log", tmp_path / "new"
+    filter_json(capsys, pages, "--state", old)
+    before = {path: path.read_bytes() for path in (*state.glob("*"), *old.glob("*")) if path.is_file()}
+    for command in (
+        ["filter", pages, "--state", state, "--out", log],
+        ["filter", pages, "--state", new, "--out", new / "inputs.jsonl"],
+        ["filter", pages, "--verdicts", log, "--against", old, state],
+        ["filter", pages, "--state", new, "--salt-from", state, "--out", log],
+        ["backfill", pages, "--state", new, "--out", state, "--against", old, state],
+        ["query", pages, "--state", state, "--verdicts", tmp_path / "old" / ".." / "state" / "log"],
+        ["clusters", "--state", state, "--out", log],
+        ["explain", "p1", "--state", state, "--html", log],
+        ["state", "export", "--state", state, "--out", log],
+        ["state", "export", "--state", state, "--out", state / "index" / "CURRENT"],
+    ):
+        assert main([*map(str, command), "--force"]) == EXIT_SETTING
+        assert "must be outside of the state" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in before} == before
+    assert not new.exists()
+
+
 class Terminal:
     """Standard input where a person gives this answer."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.directory import INPUTS_FILE
-from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING, EXIT_SUSPICIOUS, SettingError
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SETTING, EXIT_STATE, EXIT_SUSPICIOUS, SettingError
 from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
 from spotsieve.stream.cli import main
 from spotsieve.stream.local.input_ledger import check_and_note_inputs
@@ -138,3 +138,13 @@ def test_pages_without_text_are_suspicious(crawl: Path, capsys: pytest.CaptureFi
     code, error = refused(capsys, crawl, "--set", "input.fields.body=url")
     assert code == EXIT_SUSPICIOUS
     assert f"of {PAGES} pages, {PAGES} have too little text to be checked" in error
+
+
+@pytest.mark.parametrize("line", ['{"id": "p1", "verdict": "novel"}', "[1]", '{"input": {}, "sources": null}', "7"])
+def test_a_line_without_its_fields_is_named(line: str, crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert judged("filter", crawl, "text") == EXIT_OK
+    ledger = crawl.parent / "state" / INPUTS_FILE
+    ledger.write_text(line + "\n", "utf-8")
+    capsys.readouterr()
+    assert judged("filter", crawl, "text") == EXIT_STATE
+    assert f"{ledger} has a line without the fields that it needs; remove that line" in capsys.readouterr().err
