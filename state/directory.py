@@ -3,6 +3,7 @@
 Only the owner can read these files, because a state holds URLs.
 """
 
+import fcntl
 import os
 import shutil
 import stat
@@ -124,18 +125,50 @@ def made_beside(directory: Path, name: str) -> Iterator[Path]:
     """Yield a new folder of this name in a state directory without an index, and remove it at the end.
 
     Build an index there, then call put_in_place(): the index appears complete or not at all. Raises StateError if the
-    directory holds a state, or cannot be written.
+    directory holds a state, or cannot be written, or if another process builds an index there.
     """
     check_free(directory)
     partial = directory / name
     with directory_errors("--state", "must be a directory that can be written", directory):
+        make_directory(directory)
+        with _built_alone(directory):
+            try:
+                check_free(directory)  # Another process may have ended since the first check.
+                shutil.rmtree(partial, ignore_errors=True)
+                make_directory(partial)
+                yield partial
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+
+
+_BUILD_LOCK = ".building"
+_building = set[Path]()
+"""The directories that this process builds indexes in: a new shard fetches snapshots into one, then splits them."""
+
+
+@contextmanager
+def _built_alone(directory: Path) -> Iterator[None]:
+    """Hold a lock against other processes that build an index in the directory. Raises StateError, OSError."""
+    place = directory.resolve()
+    if place in _building:
+        yield
+        return
+    path = place / _BUILD_LOCK
+    with open_file(path, "ab") as lock:
         try:
-            make_directory(directory)
-            shutil.rmtree(partial, ignore_errors=True)
-            make_directory(partial)
-            yield partial
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat())
+        except BlockingIOError:
+            is_ours = False
+        if not is_ours:
+            rule, then = "must be built by one process at a time, and another one builds it now", "wait until it ends"
+            raise StateError("--state", rule, str(directory), f"{then}, or name another directory")
+        _building.add(place)
+        try:
+            yield
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            _building.remove(place)
+            path.unlink(missing_ok=True)
 
 
 def check_new(name: str, target: Path) -> None:

@@ -37,6 +37,7 @@ from tests.fixtures.states.local_states import (
     open_state,
 )
 from tests.fixtures.states.state_owner import owner
+from tests.fixtures.waiting import SECONDS, wait_until
 
 AT = 20
 OWN = {"site": 1, "main": 2, "whole": 3, "every": 4, "limit": 5, "sample": [], "blocks": [], "titles": []}
@@ -347,3 +348,26 @@ def test_a_damaged_state_leaves_no_export(made: Path, tmp_path: Path, capsys: py
     assert main(["state", "export", "--state", str(directory), "-o", str(file)]) == EXIT_STATE
     assert "entries[0000000000000009]" in capsys.readouterr().err
     assert not list(tmp_path.glob("export*"))
+
+
+def test_two_processes_do_not_build_one_state(
+    made: Path, exported: list[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, snapshot, export = tmp_path / "imported", tmp_path / "snapshot", Path(write(tmp_path, exported))
+    assert main(["state", "snapshot", "--state", str(made), str(snapshot)]) == 0
+    capsys.readouterr()
+    command = [sys.executable, "-m", "spotsieve.stream", "state", "import", "-", "--state", str(target)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as first:
+        assert first.stdin is not None
+        first.stdin.write(export.read_bytes()[:-1])
+        first.stdin.flush()
+        wait_until((target / ".import-partial").exists, SECONDS, "the first import")
+        for action in ("import", "restore"):
+            source = export if action == "import" else snapshot
+            assert main(["state", action, str(source), "--state", str(target)]) == EXIT_STATE
+            assert "must be built by one process at a time" in capsys.readouterr().err
+        first.communicate(export.read_bytes()[-1:])
+    assert first.returncode == 0
+    assert [path.name for path in target.iterdir()] == [INDEX_FOLDER]
+    with open_state(made) as original, open_state(target) as imported:
+        assert first_difference(original, imported) is None
