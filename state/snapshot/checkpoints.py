@@ -25,6 +25,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from rocksdict import Checkpoint, Rdict
 
@@ -134,13 +135,15 @@ def checkpoint_of(
 ) -> Iterator[Path]:
     """Yield a checkpoint of the state in a directory, and remove it at the end.
 
+    timeout_s: how long to wait for other requesters and for the owner
     after_outcome: the shard makes it after the first outcome from this offset on; None: as soon as possible
-    Raises StateError if there is no state, another request is open, or the owner does not respond in time.
+    Raises StateError if there is no state, or another request stays open or the owner does not respond for this time.
     """
     check_holds_state(directory)
-    with _request_lock(directory) as folder:
+    began = time.monotonic()
+    with _request_lock(directory, began, timeout_s, on_progress) as folder:
         checkpoint = folder / uuid.uuid4().hex
-        _checkpoint(directory, checkpoint, timeout_s, on_progress, after_outcome)
+        _checkpoint(directory, checkpoint, began, timeout_s, on_progress, after_outcome)
         yield checkpoint
 
 
@@ -151,25 +154,39 @@ def check_holds_state(directory: Path) -> None:
 
 
 @contextmanager
-def _request_lock(directory: Path) -> Iterator[Path]:
-    """Hold the lock of the requester, and remove the files that killed requesters left."""
+def _request_lock(directory: Path, began: float, timeout_s: float, on_progress: OnProgress) -> Iterator[Path]:
+    """Hold the lock of the requester, and remove the files that killed requesters left.
+
+    Waits while another requester holds it, until timeout_s after `began`, a time of the monotonic clock.
+    """
     folder = directory / FOLDER
     make_directory(folder)
     with open_file(folder / LOCK, "a+b") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StateError(
-                "--state",
-                "must have one snapshot taken at a time, and another one is under way",
-                str(directory),
-                "wait until it is done",
-            ) from None
+        while not _is_locked_here(lock):
+            waited = time.monotonic() - began
+            if waited >= timeout_s:
+                raise StateError(
+                    "--state",
+                    f"must have one checkpoint made at a time, and another one is under way for {timeout_s:g} s",
+                    str(directory),
+                    "wait until the other command is done, or give it longer with --timeout",
+                )
+            on_progress("waiting for another command that reads the state, seconds", int(waited), int(timeout_s))
+            time.sleep(POLL_SECONDS)
         _clear(folder)
         try:
             yield folder
         finally:
             _clear(folder)
+
+
+def _is_locked_here(lock: BinaryIO) -> bool:
+    """Whether this process got the lock of the requester."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _clear(folder: Path) -> None:
@@ -181,11 +198,16 @@ def _clear(folder: Path) -> None:
 
 
 def _checkpoint(
-    directory: Path, checkpoint: Path, timeout_s: float, on_progress: OnProgress, after_outcome: int | None
+    directory: Path,
+    checkpoint: Path,
+    began: float,
+    timeout_s: float,
+    on_progress: OnProgress,
+    after_outcome: int | None,
 ) -> None:
     """Request the checkpoint, or make it here without an owner. An owner may start or stop at any time."""
     wanted = checkpoint.name if after_outcome is None else f"{checkpoint.name} {after_outcome}"
-    folder, began = checkpoint.parent, time.monotonic()
+    folder = checkpoint.parent
     request, response = folder / REQUEST, folder / ANSWER
     while time.monotonic() - began < timeout_s:
         # Only a running shard reaches an outcome.

@@ -200,13 +200,42 @@ def test_a_request_that_is_no_name_is_removed(text: str, directory: Path) -> Non
         assert leftovers(directory) == set()
 
 
-def test_two_snapshots_at_once_are_refused(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_snapshot_waits_for_another_one_until_the_timeout(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = ["state", "snapshot", "--state", str(directory), str(tmp_path / "snapshot"), "--timeout"]
     (directory / checkpoints.FOLDER).mkdir()
     with (directory / checkpoints.FOLDER / checkpoints.LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert main(["state", "snapshot", "--state", str(directory), str(tmp_path / "snapshot")]) == 4
-    assert "another one is under way" in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"state"}
+        assert main([*snapshot, "0.3"]) == EXIT_STATE
+        assert "another one is under way for 0.3 s" in capsys.readouterr().err
+        assert {path.name for path in tmp_path.iterdir()} == {"state"}
+        release = threading.Timer(0.3, fcntl.flock, (lock, fcntl.LOCK_UN))
+        release.start()
+        assert main([*snapshot, f"{SECONDS}"]) == 0
+        release.join()
+    assert verify(tmp_path / "snapshot").damaged == 0
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["at rest", "owned"])
+def test_many_processes_open_a_state_at_a_time(runs: bool, directory: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from spotsieve.state.still.reading import read_only_state\n"
+        "with read_only_state(Path(sys.argv[1]), hold=False) as state:\n"
+        "    print(state.position, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(directory)]
+    with owner(directory, answers=True) if runs else contextlib.nullcontext() as process:
+        readers = [
+            subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)
+        ]
+        # All are open before the first one ends.
+        assert [reader.stdout.readline() for reader in readers if reader.stdout] == [b"%d\n" % RECORDS] * 4
+        for reader in readers:
+            reader.communicate()
+        assert [reader.returncode for reader in readers] == [0] * 4
+        if process is not None:
+            process.kill()
 
 
 def test_a_target_that_exists_or_a_state_that_does_not_is_refused(
