@@ -156,7 +156,7 @@ def _opened(directories: Sequence[Path], timeout_s: float, on_progress: OnProgre
     """Open the states of all shards, by shard number. Raises StateError unless all have the same position."""
     with ExitStack() as closing:
         states = [
-            closing.enter_context(read_only_state(directory, timeout_s, on_progress, hold=False, part=True))
+            closing.enter_context(read_only_state(directory, timeout_s, on_progress, part=True))
             for directory in directories
         ]
         yield _in_order(states)

@@ -32,15 +32,15 @@ def read_only_state(
     timeout_s: float = TIMEOUT_S,
     on_progress: OnProgress = ignore_progress,
     *,
-    hold: bool = True,
     part: bool = False,
 ) -> Iterator[State]:
     """Open a snapshot, or a checkpoint of a state directory. If a process owns the state, it makes the checkpoint.
 
-    hold: False removes the checkpoint as soon as RocksDB has opened all its files, if all can be open at a time.
-    Then a long read does not block other requests; the disk space is freed when the read ends.
+    The checkpoint is removed as soon as RocksDB has opened all its files, if all can be open at a time. Then a long
+    read does not block other requests; the disk space is freed when the read ends.
+
     part: whether the state of a shard is allowed
-    Raises StateError if there is no state, the owner does not respond in time, or another request is open;
+    Raises StateError if there is no state, the owner does not respond in time, or another request stays open;
     CorruptRecord.
     """
     with ExitStack() as requesting, ExitStack() as closing:
@@ -49,7 +49,7 @@ def read_only_state(
         else:
             path = requesting.enter_context(checkpoint_of(directory, timeout_s, on_progress))
         state = closing.enter_context(checkpoint_state(directory, path, part=part))
-        if not hold and can_all_be_open(path):
+        if can_all_be_open(path):
             requesting.close()
         yield state
 

@@ -289,8 +289,7 @@ def open_states(
     """
     with ExitStack() as closing:
         states = [
-            closing.enter_context(read_only_state(directory, timeout_s, on_progress, hold=False))
-            for directory in directories
+            closing.enter_context(read_only_state(directory, timeout_s, on_progress)) for directory in directories
         ]
         yield closing.enter_context(_others(states, settings))
 

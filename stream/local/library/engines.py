@@ -157,7 +157,7 @@ def open_to_query(directory: Path | None, settings_for: SettingsFor) -> OpenEngi
         )
     with _owned_lock, ExitStack() as opening:
         _check_not_owned([directory])
-        state = opening.enter_context(read_only_state(directory, hold=False))
+        state = opening.enter_context(read_only_state(directory))
         settings = settings_for(state.identity.settings)
         check_identity(str(directory), state.identity, verdict_settings_text(settings), state.identity.log)
         scheme = salted(_ready_scheme(settings), state.salt)

@@ -1,5 +1,6 @@
 """`spotsieve query`: files of pages against a state, which it leaves as it is, also while a process works on it."""
 
+import importlib
 import json
 import shutil
 import threading
@@ -326,3 +327,34 @@ def test_another_schemes_state_is_asked_by_that_scheme(tmp_path: Path, capsys: p
     file.write_bytes(lines([page(2, "again"), page(9)]))
     found = query(capsys, file, "--state", state)
     assert [(line["scheme"], line["duplicate_of"]) for line in found] == [("chain", "p2"), ("chain", None)]
+
+
+@pytest.mark.parametrize(
+    ("command", "at"),
+    [
+        ("query FILE --state STATE", "spotsieve.stream.local.query.query_files"),
+        ("explain FILE --state STATE", "spotsieve.stream.cli.explain._in_state"),
+        ("state export --state STATE", "spotsieve.stream.local.maintenance.export_lines"),
+        ("state forget --id p1 --dry-run --state STATE", "spotsieve.state.still.finding.find_entries"),
+    ],
+)
+def test_a_long_read_of_a_state_blocks_no_other_command(
+    command: str, at: str, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    html, target = tmp_path / "page.html", tmp_path / "snapshot"
+    html.write_text(page(1)["body"], "utf-8")
+    file = tmp_path / "asked.jsonl"
+    file.write_bytes(lines([page(1)]))
+    module, _, name = at.rpartition(".")
+    reads = getattr(importlib.import_module(module), name)
+
+    def read_while_another_does(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(at, reads)
+        assert main(["query", str(file), "--state", str(state), "--timeout", "5"]) == 0
+        assert main(["state", "snapshot", "--state", str(state), str(target), "--timeout", "5"]) == 0
+        return reads(*given, **named)
+
+    monkeypatch.setattr(at, read_while_another_does)
+    names = {"FILE": str(html if "explain" in command else file), "STATE": str(state)}
+    assert main([names.get(word, word) for word in command.split()]) == 0
+    assert target.exists()

@@ -145,7 +145,7 @@ def test_a_view_of_a_state_outlives_its_checkpoint_whatever_the_limit(hard: int 
     program = """
 from spotsieve.state.still.reading import read_only_state
 directory = Path(arguments[0])
-with read_only_state(directory, hold=False) as state:
+with read_only_state(directory) as state:
     print(*(len(list(state.backend.scan(family))) for family in ("entries", "buckets")))
     print(sum(1 for _ in directory.rglob("*.sst")) > sum(1 for _ in (directory / "index").glob("*.sst")))
 """

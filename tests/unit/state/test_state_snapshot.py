@@ -221,7 +221,7 @@ def test_a_snapshot_waits_for_another_one_until_the_timeout(
 def test_many_processes_open_a_state_at_a_time(runs: bool, directory: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from spotsieve.state.still.reading import read_only_state\n"
-        "with read_only_state(Path(sys.argv[1]), hold=False) as state:\n"
+        "with read_only_state(Path(sys.argv[1])) as state:\n"
         "    print(state.position, flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(directory)]
