@@ -53,12 +53,14 @@ class QueryResult:
     """The entries that match a query.
 
     pages: entries by number  of_hosts: numbers of the entries whose host was named: all pages of these hosts
+    living: number of entries in the deduplication window that are not forgotten
     missing: (kind, text) of the terms without a match
     similar: for each URL, the first few other URLs that contain it, apart from scheme, "www.", query and fragment
     """
 
     pages: dict[int, Entry] = field(default_factory=dict)
     of_hosts: set[int] = field(default_factory=set)
+    living: int = 0
     missing: list[tuple[str, str]] = field(default_factory=list)
     similar: dict[str, list[str]] = field(default_factory=dict)
 
@@ -74,6 +76,7 @@ def find_entries(state: State, wanted: PageQuery, on_progress: OnProgress = igno
             on_progress("entries looked at", number, count)
         if value == FORGOTTEN:
             continue
+        found.living += number >= state.clock.floor
         entry = decode_entry(key, value, state.sources)
         reasons = list(_reasons(entry, wanted))
         matched.update(reasons)

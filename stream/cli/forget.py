@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask for a confirmation with --url-prefix or --host")
     parser.add_argument(
         "--max-share",
-        type=float,
+        type=_share,
         default=MAX_SHARE,
         metavar="SHARE",
         help="with --url-prefix or --host: forget at most this share of the pages of the state (%(default)s)",
@@ -80,6 +80,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_timeout_argument(parser)
     add_settings_arguments(parser)
+
+
+def _share(text: str) -> float:
+    """The value of --max-share. Raises ArgumentTypeError."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"must be a share in 0..1, such as {MAX_SHARE}, got {text!r}")
+    return share
 
 
 class _ForgetResult(NamedTuple):
@@ -113,9 +124,8 @@ def run(options: argparse.Namespace) -> int:
             append = None if options.dry_run else _open_log(state, settings, closing, on_progress)
             found = find_entries(state, query, on_progress)
             pages = file_places(state, found, on_progress) if found.pages else []
-            total = state.progress.entry_count - state.clock.floor
         offsets = list[int]()
-        if append is not None and pages and not _confirmed(options, len(pages), total):
+        if append is not None and pages and not _confirmed(options, len(pages), found.living):
             show("nothing was forgotten", to=sys.stderr)
             return EXIT_INTERRUPTED
         if append is not None and pages:
@@ -132,8 +142,8 @@ def run(options: argparse.Namespace) -> int:
 def _confirmed(options: argparse.Namespace, pages: int, total: int) -> bool:
     """Whether the pages may be forgotten: a person is asked if --url-prefix or --host named them.
 
-    pages: to be forgotten  total: pages of the state. Raises SettingError if the share is too large, or if there is
-    nobody to ask.
+    pages: to be forgotten  total: pages of the state that are not forgotten
+    Raises SettingError if the share is too large, or if there is nobody to ask.
     """
     if not (options.url_prefix or options.host):
         return True

@@ -89,6 +89,23 @@ def test_no_output_is_written_into_a_state(state: Path, tmp_path: Path, capsys: 
     assert not new.exists()
 
 
+def test_the_share_is_of_the_pages_that_are_not_forgotten(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forget = ["state", "forget", "--state", str(state)]
+    assert main([*forget, *(word for number in range(2, PAGES - 3) for word in ("--id", f"p{number}"))]) == 0
+    capsys.readouterr()
+    assert main([*forget, "--url-prefix", "https://example.com/news/", "--yes"]) == EXIT_SETTING
+    assert "--max-share must be at least 0.4: --url-prefix and --host match 2 of 5 pages" in capsys.readouterr().err
+    assert main([*forget, "--url-prefix", "https://example.com/news/", "--yes", "--max-share", "0.4"]) == 0
+
+
+@pytest.mark.parametrize("share", ["nan", "inf", "-0.1", "1.5", "half", ""])
+def test_a_share_that_is_none_is_refused(share: str, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["state", "forget", "--state", str(state), "--host", "example.com", "--yes", f"--max-share={share}"])
+    assert ended.value.code == EXIT_SETTING
+    assert f"must be a share in 0..1, such as 0.1, got {share!r}" in capsys.readouterr().err
+
+
 class Terminal:
     """Standard input where a person gives this answer."""
 
