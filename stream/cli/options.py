@@ -89,11 +89,22 @@ def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
     """Add --timeout, for commands that need a checkpoint from the process that uses a state."""
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=_seconds,
         default=300.0,
         metavar="SECONDS",
         help="how long to wait for the process that uses the state (300)",
     )
+
+
+def _seconds(text: str) -> float:
+    """A number of seconds from 0. Raises ArgumentTypeError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number of seconds from 0, got {text!r}")
+    return seconds
 
 
 def add_text_argument(parser: argparse.ArgumentParser) -> None:

@@ -106,6 +106,14 @@ def test_a_share_that_is_none_is_refused(share: str, state: Path, capsys: pytest
     assert f"must be a share in 0..1, such as 0.1, got {share!r}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("timeout", ["nan", "inf", "-1", "soon"])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused(timeout: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["state", "snapshot", "backup", "--state", "seen", f"--timeout={timeout}"])
+    assert ended.value.code == EXIT_SETTING
+    assert f"must be a number of seconds from 0, got {timeout!r}" in capsys.readouterr().err
+
+
 class Terminal:
     """Standard input where a person gives this answer."""
 
