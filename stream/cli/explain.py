@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Explain one page and return the exit code."""
-    inputs = [name for name in (options.page, options.other, *options.pages) if name]
+    inputs = [name for name in (options.page, options.other, *options.pages, options.verdicts) if name]
     check_names({"html": options.html}, inputs, False, options.force, [options.state])
     if options.html == "-":
         raise SettingError("--html", "must be a file", "-", "choose a new file, such as why.html")

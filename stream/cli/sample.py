@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spotsieve.stream.base.errors import EXIT_OK, InputError, SettingError
 from spotsieve.stream.base.terminal import show
-from spotsieve.stream.cli.options import add_force_argument, add_settings_arguments, check_new, directory, settings_of
+from spotsieve.stream.cli.options import add_force_argument, add_settings_arguments, check_names, directory, settings_of
 
 MAX_PAGES = 20_000
 ABOUT = """Reads the same files as `spotsieve filter`, and writes the folder SET for `spotsieve score`. --pages of the
@@ -103,6 +103,5 @@ def _check(options: argparse.Namespace) -> None:
     out: Path = options.out
     if out.exists() and not out.is_dir():
         raise SettingError("--out", "must be a folder", str(out), "choose another name")
-    if not options.force:
-        for name in (PAGES_FILE, PAIRS_FILE, TRUTH_FILE):
-            check_new({"out": out / name})
+    for name in (PAGES_FILE, PAIRS_FILE, TRUTH_FILE):
+        check_names({"out": out / name}, options.files, False, options.force)

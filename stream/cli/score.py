@@ -15,7 +15,7 @@ from spotsieve.stream.base.terminal import show
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_settings_arguments,
-    check_new,
+    check_names,
     file_name,
     settings_of,
     show_json,
@@ -125,14 +125,18 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.files.outputs import FileOutputs
     from spotsieve.stream.research.evaluation.choices import read_models
     from spotsieve.stream.research.evaluation.planning import ScoreRequest
-    from spotsieve.stream.research.scoring.truth import NEGATIVE, POSITIVE
+    from spotsieve.stream.research.evaluation.trial import PAGES_FILE
+    from spotsieve.stream.research.labelling.page_texts import TEXTS_FILE
+    from spotsieve.stream.research.scoring.truth import NEGATIVE, PAIRS_FILE, POSITIVE, TRUTH_FILE
 
     options.positive = POSITIVE if options.positive is None else options.positive
     options.negative = NEGATIVE if options.negative is None else options.negative
     _check(options)
     _check_drawing(options)
-    if not options.force:
-        check_new({"verdicts": options.verdicts, "plot": options.plot, "html": options.html})
+    names = (PAGES_FILE, PAIRS_FILE, TRUTH_FILE, TEXTS_FILE)
+    inputs = [*(str(folder / name) for folder in options.sets for name in names), *options.models]
+    outputs_by_flag = {"verdicts": options.verdicts, "plot": options.plot, "html": options.html}
+    check_names(outputs_by_flag, inputs, options.json, options.force)
     settings, models = settings_of(options), read_models(options.models)
     outcomes = list["SetResult"]()
     with (

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spotsieve.stream.base.errors import EXIT_SETTING
 from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
 from spotsieve.stream.cli import main
 from spotsieve.stream.research.scoring.fresh_text import words_of
@@ -447,3 +448,19 @@ def test_score_py_and_adds_py_print_the_same_to_the_last_digit(
     adds = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=400).stdout)
     assert (fresh["pages"], fresh["judged"]) == (adds["pages"], adds["judged"])
     assert (fresh["lost"], fresh["missed"], fresh["words_gone"]) == (adds["lost"], adds["missed"], adds["gone"])
+
+
+def test_no_output_is_written_over_a_file_of_the_set(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = labelled / "pages.jsonl.xz"
+    before = {path: path.read_bytes() for path in labelled.iterdir()}
+    for command in (
+        ["score", labelled, "--verdicts", pages],
+        ["score", labelled, "--verdicts", labelled / "texts.jsonl.xz"],
+        ["score", labelled, "--verdicts", labelled / "truth.tsv.gz"],
+        ["score", labelled, "--idf-model", labelled / "model", "--verdicts", labelled / "model"],
+        ["sample", pages, "--out", labelled],
+        ["explain", "p1", "--verdicts", pages, "--html", pages],
+    ):
+        assert main([*map(str, command), "--force"]) == EXIT_SETTING
+        assert "must not go to the same place as" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in labelled.iterdir()} == before
