@@ -5,13 +5,14 @@ import contextlib
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
 import spotsieve
 from spotsieve.stream.base.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError, StateError
-from spotsieve.stream.base.terminal import escape_control_characters, fill_closed_streams
+from spotsieve.stream.base.terminal import escape_control_characters, fill_closed_streams, show
 from spotsieve.stream.cli.options import RARE, report
 
 COMMANDS = {
@@ -83,14 +84,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return denied.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of standard output (head, less) has closed it. Python's flush at exit must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
-    except Exception:
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and _is_of_printing(error)):
+            return _output_failed(options, error)
         # A defect of this program. Python would print the message unescaped, and it may quote a page.
         report(options, "stopped by an internal error", EXIT_DEFECT, defect=True)
         return EXIT_DEFECT
+
+
+def _is_of_printing(error: OSError) -> bool:
+    """Whether an error was raised while main() or the functions that print were writing to standard output."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    last = frames[-1]
+    if last.f_globals["__name__"] == show.__module__:
+        return last.f_locals.get("stream") is sys.stdout
+    return last.f_code is main.__code__
+
+
+def _output_failed(options: argparse.Namespace | None, error: OSError) -> int:
+    """Report that standard output cannot be written, unless its reader (head, less) has gone; returns the exit code."""
+    # Python's flush at exit must not fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return EXIT_BROKEN_PIPE
+    then = "free disk space, or write to another place"
+    failed = StateError("standard output", f"cannot be written: {error.strerror or error}", None, then)
+    report(options, str(failed), failed.exit_code)
+    return failed.exit_code
 
 
 def _permission_denied(error: PermissionError) -> StateError:
@@ -101,6 +121,13 @@ def _permission_denied(error: PermissionError) -> StateError:
 
 class _Parser(argparse.ArgumentParser):
     """Escapes error messages, because arguments can be file names of strangers (*), and adds hints to them."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print the help or the version like all output: argparse ignores it if standard output cannot be written."""
+        if file is sys.stdout and message:
+            show(*message.removesuffix("\n").split("\n"))
+        else:
+            super()._print_message(message, file)
 
     def error(self, message: str) -> NoReturn:
         super().error(escape_control_characters(message))

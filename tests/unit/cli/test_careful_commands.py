@@ -114,6 +114,27 @@ def test_a_timeout_that_is_no_number_of_seconds_is_refused(timeout: str, capsys:
     assert f"must be a number of seconds from 0, got {timeout!r}" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("state info STATE", "state verify STATE --json", "query PAGES --state STATE --json", "filter PAGES --json"),
+        *("query PAGES --state STATE", "filter PAGES", "explain p1 --state STATE", "clusters --state STATE"),
+        *("state export --state STATE", "state forget --state STATE --id p1 --dry-run", "score PAGES"),
+        *("config example", "completion bash", "--help", "--version", "filter --help-all", ""),
+    ],
+)
+def test_a_full_standard_output_is_told_in_one_line(command: str, state: Path, tmp_path: Path) -> None:
+    names = {"STATE": str(state), "PAGES": str(tmp_path / "crawl.jsonl")}
+    words = [names.get(word, word) for word in command.split()]
+    with Path("/dev/full").open("wb") as full:
+        run = [sys.executable, "-m", "spotsieve.stream", *words]
+        done = subprocess.run(run, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False)
+    error = done.stderr.decode()
+    assert (done.returncode, "Traceback" in error, "Exception ignored" in error) == (EXIT_STATE, False, False), error
+    assert "cannot be written: No space left on device; free disk space" in error.splitlines()[-1]
+
+
 class Terminal:
     """Standard input where a person gives this answer."""
 
