@@ -140,7 +140,7 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
         find_subject,
         subject_of,
     )
-    from spotsieve.stream.insight.explain.page_lookup import StateEntry, find_in_entries, read_page_argument
+    from spotsieve.stream.insight.explain.page_lookup import StateEntry, as_utf8, find_in_entries, read_page_argument
     from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
     settings = settings_of_state(options, state)
@@ -148,7 +148,7 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
     scheme, known = salted(scheme_in_scope(settings), state.salt), state.entry_count - state.clock.floor
     judged = ExplainContext(settings, scheme, state, state.clock, str(state.directory), known)
     recorded = given.recorded or _recorded(options, given.name)
-    page, where = given.page, f"file {options.page}"
+    page, where = given.page, f"file {as_utf8(options.page)}"
     if page is None and files:
         from spotsieve.stream.insight.explain.page_lookup import find_first_page
 
@@ -160,10 +160,11 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
         return explain_entry(given.name, found, judged, recorded)
     beside = None
     if options.other is not None:
-        indexed = find_in_entries(state, options.other)
+        other = as_utf8(options.other)
+        indexed = find_in_entries(state, other)
         if not indexed:
             then = "name a novel page, or leave out --state to compare two files"
-            raise NotFoundError("OTHER", "is not indexed in this state", options.other, then)
+            raise NotFoundError("OTHER", "is not indexed in this state", other, then)
         beside = indexed[-1].number
     return explain(given.name, found, judged, files, recorded, beside)
 
@@ -171,7 +172,7 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
 def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Explanation":
     """Explain a page by pages in memory: OTHER, or the pages before it in the files of --pages."""
     from spotsieve.stream.insight.explain.context import context_after, context_before, explain, subject_of
-    from spotsieve.stream.insight.explain.page_lookup import name_apart, read_page_argument
+    from spotsieve.stream.insight.explain.page_lookup import as_utf8, name_apart, read_page_argument
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
     settings = settings_of(options)
@@ -192,7 +193,7 @@ def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Ex
         page, judged = _named(given.name, files, settings), context_after(next(iter(others), None), settings, scheme)
     else:
         page, judged = context_before(given.name, files, settings, scheme)
-    where = f"file {options.page}" if given.page is not None else "the files of --pages"
+    where = f"file {as_utf8(options.page)}" if given.page is not None else "the files of --pages"
     beside = 0 if others and judged.pages else None
     return explain(given.name, subject_of(page, judged.scheme, where), judged, files, recorded, beside, **held)
 

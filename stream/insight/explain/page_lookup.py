@@ -229,14 +229,20 @@ class ExplainInput:
     recorded: RecordedVerdict | None = None
 
 
+def as_utf8(name: str) -> str:
+    """A name with escapes for bytes that are not UTF-8, as in page ids (files/inputs.py, which takes long to load)."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def read_page_argument(name: str, url: str, flag: str, settings: InputSettings) -> ExplainInput:
     """Read the argument PAGE or OTHER.
 
     url: the URL of the page if `name` is a file  flag: the option of this URL, for messages
     Raises InputError, SettingError, PageError.
     """
+    url = as_utf8(url)
     if name != _STDIN and not Path(name).is_file():
-        return ExplainInput(name)
+        return ExplainInput(as_utf8(name))
     try:
         raw = _read(name, settings.max_page_bytes)
     except OSError as error:
@@ -297,7 +303,7 @@ def _plain_page(name: str, raw: bytes, url: str, settings: InputSettings) -> Exp
     now = int(time.time() * 1000) if name == _STDIN else int(Path(name).stat().st_mtime * 1000)
     page = make_page(
         raw,
-        source=name if name == _STDIN else str(Path(name).resolve()),
+        source=name if name == _STDIN else as_utf8(str(Path(name).resolve())),
         partition=0,
         offset=0,
         url=url,
@@ -306,7 +312,7 @@ def _plain_page(name: str, raw: bytes, url: str, settings: InputSettings) -> Exp
         latest_ms=now,
         max_page_bytes=settings.max_page_bytes,
     )
-    return ExplainInput(url or name, page)
+    return ExplainInput(url or as_utf8(name), page)
 
 
 def name_apart(page: Page, name: str) -> Page:

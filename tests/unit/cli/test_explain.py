@@ -362,3 +362,19 @@ print(gc.get_freeze_count() > 100_000)
 """
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines()[-2:] == ["[]", "True"]
+
+
+def test_names_that_are_not_utf_8_are_explained(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (tmp_path / os.fsdecode(name) for name in (b"p\xff.html", b"q\xfe.html"))
+    first.write_text(page(1)["body"], "utf-8")
+    second.write_text(page(1)["body"], "utf-8")
+    state, html, url = ("--state", folder / "state"), tmp_path / "why.html", os.fsdecode(b"https://a.example/\xff")
+    assert explained(capsys, first, second, "--html", html)["verdict"] == "duplicate"
+    assert "p\\xff.html" in html.read_text("utf-8")
+    assert explained(capsys, first, "--url", url, *state)["verdict"] == "duplicate"
+    for arguments in ((url, *state), (first, url, *state), (url, "--pages", folder / "crawl.jsonl")):
+        assert "\\xff" in refused(capsys, EXIT_NOT_FOUND, *arguments)
+    told = refused(capsys, EXIT_NOT_FOUND, url, *state, "--verdicts", folder / "v.jsonl")
+    assert "has no verdict of PAGE" in told
