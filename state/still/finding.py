@@ -7,12 +7,11 @@ import numpy as np
 
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.entries import FORGOTTEN, decode_entry
-from spotsieve.state.log.pages_body import cut_url
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
-from spotsieve.stream.base.signature import Entry
+from spotsieve.stream.base.signature import Entry, logged_url, page_of_id
 from spotsieve.stream.base.urls import host_of
 
 BATCH = 4096
@@ -23,7 +22,7 @@ MOST_SIMILAR = 5
 class PageQuery:
     """The pages to find.
 
-    urls: URLs as sent, cut by cut_url()  ids: labels of pages, or source/partition/offset
+    urls: URLs as sent, cut as in the log  ids: labels of pages, cut as in the log, or source/partition/offset
     prefixes: beginnings of URLs  hosts: names returned by host_of()
     """
 
@@ -44,8 +43,10 @@ def page_query(urls: Sequence[str], ids: Sequence[str], prefixes: Sequence[str],
     for name, host in zip(names, hosts, strict=True):
         if not name or any(mark in host for mark in "/?#@"):
             raise SettingError("--host", "must be the name of a host", host, "such as example.org")
-    cut = frozenset(cut_url(url.encode("utf-8", "replace")).decode() for url in urls)
-    return PageQuery(cut, frozenset(ids), tuple(dict.fromkeys(prefixes)), frozenset(names))
+    labels = (text if page_of_id(text) is not None else logged_url(text) for text in ids)
+    return PageQuery(
+        frozenset(map(logged_url, urls)), frozenset(labels), tuple(dict.fromkeys(prefixes)), frozenset(names)
+    )
 
 
 @dataclass(slots=True)

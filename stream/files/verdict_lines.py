@@ -8,8 +8,9 @@
     match    = {"id", "score", "reason", "url"}, in the list "matches" of a verdict of `spotsieve query --all`
     page     = {"id", "url", "fetched_at", "content_type", "body"}
 
-The line of a duplicate is its verdict. id is the page's own name, or source/partition/offset. score is null if the page
-has no original. record is the text in the file; for a record that was too long it is the beginning.
+The line of a duplicate is its verdict. id is the page's own name, or source/partition/offset. A name is cut to 2,048
+bytes, as in the state, so that the ids of originals, clusters and matches are the ids of their pages. score is null if
+the page has no original. record is the text in the file; for a record that was too long it is the beginning.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ import pybase64
 
 from spotsieve.stream.base.errors import InputError, PageError
 from spotsieve.stream.base.page import Markup, Page
-from spotsieve.stream.base.signature import Entry, page_id_text
+from spotsieve.stream.base.signature import Entry, logged_url, page_id_text
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.files.compression import GzipMembers, Source, read_chunks
@@ -51,7 +52,7 @@ def verdict_fields(
     original = verdicts.originals[row]
     score = float(verdicts.score[row])
     line: dict[str, object] = {
-        "id": page.label or page_id_text(page.source, page.partition, page.offset),
+        "id": logged_url(page.label) or page_id_text(page.source, page.partition, page.offset),
         "verdict": _VERDICT_TEXT[int(verdicts.kind[row])],
         "duplicate_of": original.id if original else None,
         "score": None if math.isnan(score) else round(score, 6),

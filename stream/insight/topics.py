@@ -17,7 +17,7 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.stream.base.errors import PageError, SettingError
 from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import page_id_text
+from spotsieve.stream.base.signature import logged_url, page_id_text
 from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.verdict_lines import page_line
 from spotsieve.stream.insight.clusters.grouping import DUPLICATE, OriginalRef, Statement, read_statement
@@ -78,7 +78,7 @@ def _line_of(record: ConsumerRecord, decoder: Decoder) -> bytes | None:
         return None
     if page is None or not page.judgeable or not page.body:
         return None
-    name = page.label or page_id_text(page.source, page.partition, page.offset)
+    name = logged_url(page.label) or page_id_text(page.source, page.partition, page.offset)
     return page_line(name, page.url, page.event_time_ms, page.markup, page.body.decode("utf-8", "replace"))
 
 

@@ -3,6 +3,7 @@
 The argument PAGE is a URL, an id, a file with one page, or a file with one verdict line or report.
 """
 
+import errno
 import mmap
 import os
 import struct
@@ -25,7 +26,7 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.base.page import Page, PageId
 from spotsieve.stream.base.settings.model import InputSettings
-from spotsieve.stream.base.signature import Entry, Signatures, page_id_text, page_of_id
+from spotsieve.stream.base.signature import Entry, Signatures, logged_url, page_id_text, page_of_id
 from spotsieve.stream.base.terminal import escape_json
 
 if TYPE_CHECKING:
@@ -73,8 +74,15 @@ class StateEntry:
 
 
 def has_name(page: Page | Entry, name: str) -> bool:
-    """Whether `name` is the URL, the label or the page id of the page."""
-    return bool(name) and name in (page.url, page.label, page_id_text(page.source, page.partition, page.offset))
+    """Whether `name` is the URL, the label or the page id of the page. Long URLs and labels are cut as in the log."""
+    if not name or name == page_id_text(page.source, page.partition, page.offset):
+        return bool(name)
+    return logged_url(name) in (logged_url(page.url), logged_url(page.label))
+
+
+def _logged(name: str) -> bytes:
+    """A URL or label as the log and the entries have it."""
+    return logged_url(name).encode("utf-8", "replace")
 
 
 def find_in_log(directory: Path, end: int, name: str) -> LogMatches | None:
@@ -86,7 +94,7 @@ def find_in_log(directory: Path, end: int, name: str) -> LogMatches | None:
     path = directory / LOG_FILE
     if not path.is_file() or not path.stat().st_size:
         return None
-    matches, forgetting, page_id, text = LogMatches(), list[int](), page_of_id(name), name.encode("utf-8", "replace")
+    matches, forgetting, page_id, text = LogMatches(), list[int](), page_of_id(name), _logged(name)
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as log:
             places = record_places(file)[:end]
@@ -111,7 +119,7 @@ def find_in_log(directory: Path, end: int, name: str) -> LogMatches | None:
 
 def _pages_named(signatures: Signatures, name: str, page_id: PageId | None) -> Iterator[Signatures]:
     """The pages with this URL, label or page id, one row each."""
-    text = name.encode("utf-8", "replace")
+    text = _logged(name)
     rows = {row for texts in (signatures.urls, signatures.labels) for row, found in enumerate(texts) if found == text}
     if page_id is not None and page_id[0] in signatures.sources:
         source = signatures.sources.index(page_id[0])
@@ -125,7 +133,7 @@ def find_in_entries(state: State, name: str) -> list[StateEntry]:
 
     Raises CorruptRecord.
     """
-    page_id, text = page_of_id(name), name.encode("utf-8", "replace")
+    page_id, text = page_of_id(name), _logged(name)
     parts = (text, _NUMBERS.pack(*page_id[1:])) if page_id else (text,)
     first = next((int.from_bytes(key, "big") for key, _ in state.scan("entries")), 0)
     values, number, hits = state.backend.values("entries"), first, list[int]()
@@ -180,6 +188,7 @@ def find_recorded(files: Sequence[Path], name: str) -> RecordedVerdict | None:
     """The last verdict on a page in files of verdicts, JSON lines or Parquet. Raises InputError."""
     from spotsieve.stream.files.verdict_lines import records_in
 
+    name = logged_url(name)
     found, mark = None, orjson.dumps(name)[1:-1]
     marks = mark, escape_json(mark)  # Lines that were printed have escapes.
     for path in files:
@@ -189,7 +198,7 @@ def find_recorded(files: Sequence[Path], name: str) -> RecordedVerdict | None:
                     if not any(one in record.raw for one in marks):
                         continue
                     line = parse_verdict(record.raw)
-                    if line is not None and name in (line.id, line.url):
+                    if line is not None and name in (logged_url(line.id), logged_url(line.url)):
                         found = line
         except OSError as error:
             raise InputError(str(path), f"cannot be read: {error.strerror}", None, "check the path") from None
@@ -241,7 +250,7 @@ def read_page_argument(name: str, url: str, flag: str, settings: InputSettings) 
     Raises InputError, SettingError, PageError.
     """
     url = as_utf8(url)
-    if name != _STDIN and not Path(name).is_file():
+    if name != _STDIN and not _is_file(name):
         return ExplainInput(as_utf8(name))
     try:
         raw = _read(name, settings.max_page_bytes)
@@ -255,6 +264,16 @@ def read_page_argument(name: str, url: str, flag: str, settings: InputSettings) 
     if name != _STDIN and (raw.lstrip().startswith((b"{", _WARC, _WARC.lower())) or raw.startswith(_COMPRESSED)):
         return _only_page(name, url, flag, settings)
     return _plain_page(name, raw, url, settings)
+
+
+def _is_file(name: str) -> bool:
+    """Whether there is a file of this name. A long URL cannot be the name of one."""
+    try:
+        return Path(name).is_file()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise InputError(as_utf8(name), f"cannot be read: {error.strerror}", None, "check the path") from None
 
 
 def _read(name: str, max_bytes: int) -> bytes:

@@ -19,7 +19,7 @@ from itertools import pairwise
 import xxhash
 
 from spotsieve.stream.base.page import Page, lay_out
-from spotsieve.stream.base.signature import page_id_text
+from spotsieve.stream.base.signature import logged_url, page_id_text
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.sign.features.shown_text import (
     REFERENCE,
@@ -109,8 +109,8 @@ class PageSample:
 
 
 def id_of(page: Page) -> str:
-    """The page's own name, or its page id as text."""
-    return page.label or page_id_text(page.source, page.partition, page.offset)
+    """The page's own name as in its verdict line, or its page id as text."""
+    return logged_url(page.label) or page_id_text(page.source, page.partition, page.offset)
 
 
 def read_own(pages: Sequence[Page]) -> list[OwnPage]:

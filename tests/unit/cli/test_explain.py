@@ -378,3 +378,27 @@ def test_names_that_are_not_utf_8_are_explained(
         assert "\\xff" in refused(capsys, EXIT_NOT_FOUND, *arguments)
     told = refused(capsys, EXIT_NOT_FOUND, url, *state, "--verdicts", folder / "v.jsonl")
     assert "has no verdict of PAGE" in told
+
+
+def test_a_page_under_a_long_name_has_one_id_in_all_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name, crawl, state, verdicts = "ü" * 1_500, tmp_path / "crawl.jsonl", tmp_path / "state", tmp_path / "v.jsonl"
+    crawl.write_bytes(lines([page(1, name), page(1, "copy", "another template"), page(2)]))
+    filter_json(capsys, crawl, "--state", state, "--verdicts", verdicts, "--cluster-ids")
+    first, copy, other = read_json(verdicts)
+    assert first["id"] == "ü" * 1_024
+    assert (copy["duplicate_of"], copy["cluster"], first["cluster"]) == (first["id"],) * 3
+    for source in ([str(verdicts)], ["--state", str(state)]):
+        assert main(["clusters", *source, "--drop-all-copies"]) == 0
+        assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == [other["id"]]
+    url = page(1, name)["url"]
+    sources = ("--state", state), ("--pages", crawl), ("--state", state, "--pages", crawl, "--verdicts", verdicts)
+    for named in (name, url, first["id"]):
+        for where in sources:
+            assert explained(capsys, named, *where)["page"]["id"].startswith(first["id"])
+    (state / "log").rename(tmp_path / "log")
+    for named in (name, url):
+        assert main(["explain", named, "--state", str(state)]) == 0
+    (tmp_path / "log").rename(state / "log")
+    capsys.readouterr()
+    assert main(["state", "forget", "--state", str(state), "--id", name, "--json"]) == 0
+    assert [found["id"] for found in json.loads(capsys.readouterr().out)["found"]] == [first["id"]]
