@@ -3,12 +3,11 @@
 import argparse
 import contextlib
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, settings_of
+from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, file_path, settings_of
 
 if TYPE_CHECKING:
     from spotsieve.stream.files import Input
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve migrate`."""
     parser.epilog = ABOUT
     parser.add_argument(
-        "--to", type=Path, metavar="FILE", help="the new configuration of a service (default: -c, with --set)"
+        "--to", type=file_path, metavar="FILE", help="the new configuration of a service (default: -c, with --set)"
     )
     parser.add_argument(
         "--switch",

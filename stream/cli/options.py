@@ -33,7 +33,9 @@ RARE = "rare"
 
 def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     """Add -c FILE and --set NAME=VALUE."""
-    parser.add_argument("-c", "--config", type=Path, metavar="FILE", help="TOML file (see `spotsieve config example`)")
+    parser.add_argument(
+        "-c", "--config", type=file_path, metavar="FILE", help="TOML file (see `spotsieve config example`)"
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -144,6 +146,11 @@ class _HelpAll(argparse.Action):
 
 def directory(text: str) -> Path:
     """A directory named by a flag. Raises ArgumentTypeError for an empty name, the current directory to Path."""
+    return Path(file_name(text))
+
+
+def file_path(text: str) -> Path:
+    """A file named by a flag, as a path. Raises ArgumentTypeError for an empty name."""
     return Path(file_name(text))
 
 

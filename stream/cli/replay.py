@@ -17,6 +17,7 @@ from spotsieve.stream.cli.options import (
     add_settings_arguments,
     check_names,
     directory,
+    file_path,
     settings_of,
 )
 
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with",
         dest="other",
-        type=Path,
+        type=file_path,
         metavar="FILE",
         help="judge with the settings of this file; broker and topics stay those of -c",
     )

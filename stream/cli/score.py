@@ -16,7 +16,9 @@ from spotsieve.stream.cli.options import (
     add_force_argument,
     add_settings_arguments,
     check_names,
+    directory,
     file_name,
+    file_path,
     settings_of,
     show_json,
 )
@@ -46,7 +48,9 @@ or usage; 3 a set that cannot be read, or whose pages and labels do not fit toge
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve score`."""
     parser.epilog = ABOUT
-    parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="folder of a labelled set, or file of pages")
+    parser.add_argument(
+        "sets", nargs="+", type=directory, metavar="SET", help="folder of a labelled set, or file of pages"
+    )
     parser.add_argument(
         "--labels", type=file_name, metavar="LABELS", help="JSONL: score reviewed files of pages with these labels"
     )
@@ -93,17 +97,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "scheme knows the statistics of the pages in advance",
     )
     parser.add_argument(
-        "--verdicts", metavar="FILE", help="JSONL: the verdict of each page, as `spotsieve filter` writes it"
+        "--verdicts",
+        type=file_name,
+        metavar="FILE",
+        help="JSONL: the verdict of each page, as `spotsieve filter` writes it",
     )
     parser.add_argument(
         "--plot",
-        type=Path,
+        type=file_path,
         metavar="FILE",
         help="also plot precision and recall, F1 over cost, and F1 over the threshold (--sweep): FILE in .svg or .png",
     )
     parser.add_argument(
         "--html",
-        type=Path,
+        type=file_path,
         metavar="FILE",
         help="also write a report in a single file: tables, plots, and the settings and digests used",
     )

@@ -20,6 +20,7 @@ from spotsieve.stream.cli.options import (
     add_timeout_argument,
     check_names,
     directory,
+    file_name,
     progress_line,
     show_json,
 )
@@ -64,7 +65,7 @@ def _add_state_argument(parser: argparse.ArgumentParser, about: str) -> None:
 
 
 def _add_info_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("directory", type=directory, metavar="DIR")
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -93,7 +94,7 @@ verify a snapshot. Exit codes: 0 the state is intact, 4 damage was found, or the
 
 
 def _add_verify_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="a state directory, or a snapshot")
+    parser.add_argument("directory", type=directory, metavar="DIR", help="a state directory, or a snapshot")
     parser.add_argument(
         "--show", type=int, default=20, metavar="N", help="list the first N damaged places (20); all are counted"
     )
@@ -175,7 +176,7 @@ the snapshot's position in the log."""
 
 
 def _add_snapshot_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", type=Path, metavar="TARGET", help="the snapshot: a new directory")
+    parser.add_argument("target", type=directory, metavar="TARGET", help="the snapshot: a new directory")
     parser.add_argument(
         "--after-outcome",
         type=_outcome,
@@ -206,7 +207,7 @@ def _snapshot(options: argparse.Namespace) -> int:
 
 
 def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("snapshot", type=Path, metavar="SNAPSHOT")
+    parser.add_argument("snapshot", type=directory, metavar="SNAPSHOT")
     _add_state_argument(parser, "the state directory")
 
 
@@ -258,6 +259,7 @@ def _add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--out",
+        type=file_name,
         default="-",
         metavar="FILE",
         help="compressed by its ending .gz, .xz or .zst; - is standard output (default)",
@@ -285,7 +287,9 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="an export, compressed or not; - is standard input")
+    parser.add_argument(
+        "file", type=file_name, metavar="FILE", help="an export, compressed or not; - is standard input"
+    )
     _add_state_argument(parser, "the state directory to create")
 
 

@@ -8,6 +8,7 @@ from spotsieve.stream.cli.options import (
     add_force_argument,
     add_settings_arguments,
     check_new,
+    file_name,
     save_newest,
     settings_of,
 )
@@ -40,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         epilog="Writes JSON lines with the ids of verdicts and reports, in the order of message timestamps. Messages "
         "without a text page are skipped and counted.",
     )
-    save.add_argument("file", metavar="FILE", help="the file to write: .jsonl, and .gz, .xz or .zst to compress it")
+    save.add_argument(
+        "file", type=file_name, metavar="FILE", help="the file to write: .jsonl, and .gz, .xz or .zst to compress it"
+    )
     save.add_argument(
         "--pages", type=_count, default=NEWEST_PAGES, metavar="N", help="about this many pages (%(default)s)"
     )

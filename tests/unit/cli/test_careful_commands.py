@@ -157,6 +157,16 @@ class Terminal:
         ["state", "forget", "--id", "x", "--state="],
         ["state", "import", "export.jsonl", "--state= "],
         ["run", "--state="],
+        ["run", "-c", ""],
+        *(["state", action, ""] for action in ("info", "verify")),
+        ["state", "snapshot", "", "--state", "seen"],
+        ["state", "restore", "", "--state", "seen"],
+        ["state", "import", "", "--state", "seen"],
+        ["state", "export", "--state", "seen", "--out", ""],
+        ["score", ""],
+        ["score", "set", "--verdicts", ""],
+        ["model", "build", "pages.jsonl", "--scheme", "imatch", "--out", ""],
+        ["topics", "save", ""],
     ],
 )
 def test_an_empty_name_is_refused_and_nothing_is_written_into_the_current_directory(
