@@ -137,6 +137,9 @@ def run(options: argparse.Namespace) -> int:
     _check_outputs(outputs, [options.state, options.salt_from, *options.against])
     if options.state.exists() and not options.state.is_dir():
         raise StateError("--state", "must be a directory", str(options.state), "choose another or a new directory")
+    if options.cluster_ids and not options.verdicts:
+        then = "such as --verdicts verdicts"
+        raise SettingError("--cluster-ids", "needs --verdicts, which get the column", None, then)
     if options.cluster_ids and settings.policy.keep != "first":
         # A reader does not know which pages of other readers' inputs superseded others.
         rule, then = 'needs policy.keep = "first"', "leave it out, and run `spotsieve clusters` over --verdicts"

@@ -72,6 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Explain one page and return the exit code."""
+    if options.other_url and (options.other is None or options.state):
+        rule = "needs the file OTHER" if options.other is None else "must not be used with --state, which has OTHER"
+        raise SettingError(
+            "--other-url", rule, options.other_url, "add OTHER without --state, or leave --other-url out"
+        )
     inputs = [name for name in (options.page, options.other, *options.pages, options.verdicts) if name]
     check_names({"html": options.html}, inputs, False, options.force, [options.state])
     if options.html == "-":

@@ -22,6 +22,7 @@ from spotsieve.stream.cli.options import (
     add_text_argument,
     add_timeout_argument,
     check_names,
+    check_stdin_name,
     directory,
     file_name,
     other_states,
@@ -118,6 +119,10 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
 
     settings = settings_of(options, {"index.salt_from": options.salt_from})
+    check_stdin_name(options)
+    if options.cluster_ids and not (options.verdicts or options.duplicates):
+        then = "such as --verdicts verdicts.jsonl"
+        raise SettingError("--cluster-ids", "needs --verdicts or --duplicates, whose lines get the field", None, then)
     inputs = check_inputs(options.files, options.stdin_name)
     warn_of_repeats(options.files, inputs)
     out = _pages_output(options)

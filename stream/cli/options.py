@@ -161,6 +161,13 @@ def file_name(text: str) -> str:
     return text
 
 
+def check_stdin_name(options: argparse.Namespace) -> None:
+    """Raises SettingError if --stdin-name is given and no file is standard input."""
+    if options.stdin_name != "-" and "-" not in options.files:
+        rule, then = "needs standard input among the files", "name it -, or leave --stdin-name out"
+        raise SettingError("--stdin-name", rule, options.stdin_name, then)
+
+
 # Settings
 
 _warned = set[str]()

@@ -14,6 +14,7 @@ from spotsieve.stream.cli.options import (
     add_settings_arguments,
     add_timeout_argument,
     check_names,
+    check_stdin_name,
     directory,
     file_name,
     settings_of_state,
@@ -87,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
     from spotsieve.stream.local.summary import FilterSummary
     from spotsieve.stream.sign.schemes.registry import scheme_of
 
+    check_stdin_name(options)
     inputs = check_inputs(options.files, options.stdin_name)
     verdicts = options.verdicts or (None if options.json or options.pages == STDOUT else STDOUT)
     names = [*(file.place for file in inputs), *options.files]

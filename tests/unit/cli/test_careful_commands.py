@@ -135,6 +135,28 @@ def test_a_full_standard_output_is_told_in_one_line(command: str, state: Path, t
     assert "cannot be written: No space left on device; free disk space" in error.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        ("filter crawl.jsonl --cluster-ids --out novel.jsonl", "--cluster-ids needs --verdicts or --duplicates"),
+        ("backfill crawl.jsonl --state new --out novel --cluster-ids", "--cluster-ids needs --verdicts"),
+        ("filter crawl.jsonl --stdin-name tail --out novel.jsonl", "--stdin-name needs standard input among the files"),
+        ("query crawl.jsonl --stdin-name tail --state state", "--stdin-name needs standard input among the files"),
+        ("explain p1 --state state --other-url https://a.example/", "--other-url needs the file OTHER"),
+        ("explain p1 p2 --state state --other-url https://a.example/", "--other-url must not be used with --state"),
+    ],
+)
+@pytest.mark.usefixtures("state")
+def test_a_flag_without_effect_is_refused(
+    command: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(command.split()) == EXIT_SETTING
+    (line,) = capsys.readouterr().err.splitlines()
+    assert flag in line
+    assert {path.name for path in tmp_path.iterdir()} == {"crawl.jsonl", "state"}
+
+
 class Terminal:
     """Standard input where a person gives this answer."""
 
