@@ -51,9 +51,10 @@ RENAMED = {"cluster": "shards"}
 """Former names of commands, for the "did you mean" hint: the most similar name may be another command."""
 
 EPILOG = """exit codes: 0 done; 1 a defect of this program; 2 wrong setting or usage; 3 input that cannot be read or is
-misread; 4 the state cannot be used; 5 the broker cannot be reached or rejects a request; 6 verdicts differ (replay
---fail-on-difference); 7 a named page was not found (explain, state forget), or no worker answers (top);
-130 interrupted; 141 the reader of standard output has gone"""
+misread; 4 the state cannot be used, or an output cannot be written; 5 the broker cannot be reached or rejects a
+request; 6 verdicts differ (replay --fail-on-difference); 7 a named page was not found (explain, state forget), or no
+worker answers (top); 8 done, but the verdicts are suspicious (filter, backfill); 130 interrupted; 141 the reader of
+standard output has gone"""
 
 EXIT_BROKEN_PIPE = 141
 """The exit code of a program that SIGPIPE killed, in a shell."""

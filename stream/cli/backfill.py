@@ -40,7 +40,9 @@ ABOUT = """Verdicts and state are those of `spotsieve filter` on the same files 
 used by `filter` afterwards. Reads the same formats as `filter`, from paths or URLs; on a cluster every machine needs
 the files under the same names. Each input gets its own part of each output, DIR/NUMBER-NAME. To resume a run that was
 stopped or killed, run the same command again. A cluster, and more than one shard, need the extra `ray` (README,
-"Install"). A damaged file is judged up to the damage, all other files completely, and the exit code is 3."""
+"Install"). A damaged file is judged up to the damage, all other files completely, and the exit code is 3.
+Exit code 8: done, but nearly all pages have too little text or are exact copies of one page, or an internal error left
+pages unchecked."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -38,7 +38,8 @@ pages that a browser saved (MHTML, SingleFile), by content. Reads gzip, xz, zstd
 of the output (.jsonl, .warc or .parquet).
 Inputs and outputs can be URLs, such as s3://bucket/pages.warc.gz. Outputs get their names when the run is complete; an
 interrupted run leaves NAME.partial. A damaged file is judged up to the damage, all other files completely, and the exit
-code is 3."""
+code is 3. Exit code 8: done, but nearly all pages have too little text or are exact copies of one page, or an internal
+error left pages unchecked."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

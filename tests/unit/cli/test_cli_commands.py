@@ -1,14 +1,16 @@
 """The command line as a person meets it: help, exit codes, and one line for a mistake."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base import errors
 from spotsieve.stream.base.errors import EXIT_INPUT
-from spotsieve.stream.cli import main
+from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
 from tests.conftest import REPOSITORY
 from tests.fixtures.filter_crawl import lines, page
 
@@ -197,3 +199,18 @@ def test_help_imports_neither_kernels_nor_a_kafka_client() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_help_and_the_document_list_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    codes = {value for name, value in vars(errors).items() if name.startswith("EXIT_")} | {EXIT_BROKEN_PIPE}
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = " ".join(capsys.readouterr().out.rpartition("exit codes: ")[2].split())
+    assert [int(part.split()[0]) for part in shown.split("; ")] == sorted(codes)
+    document = (REPOSITORY / "docs" / "operations.md").read_text("utf-8")
+    table = document.partition("\n## Exit codes\n")[2].partition("\n## ")[0]
+    assert [int(row) for row in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == sorted(codes)
+    for command in ("filter", "backfill"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert "Exit code 8: done, but" in " ".join(capsys.readouterr().out.split())
