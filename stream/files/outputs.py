@@ -34,14 +34,16 @@ class OutputFile:
         lines_only: bool = False,
         writes: str = "",
         private: bool = False,
+        judged: bool = False,
     ) -> None:
         """Open the output. Raises SettingError if it cannot be written.
 
         lines_only: whether the output gets only JSON lines
         writes: the suffix of another format of its lines, such as .csv
         private: whether a file gets mode 0600, independent of the umask
+        judged: whether the output is of pages that are judged in this run, for errors
         """
-        self.name = shown_url(name)
+        self.name, self._judged = shown_url(name), judged
         shown_name = "" if name == STDOUT else self.name
         endings = [ending.lower() for ending in PurePosixPath(shown_name).suffixes[-2:]]
         self._named = formats_named(self.name, [ending for ending in endings if ending != writes])
@@ -152,7 +154,7 @@ class OutputFile:
         except BrokenPipeError:
             raise  # The reader of the pipe has ended, such as `head`: this is not an error of the disk.
         except OSError as error:
-            raise write_error(self.name, error, self._target) from None
+            raise write_error(self.name, error, self._target, self._judged) from None
 
 
 class FileOutputs:
@@ -170,7 +172,7 @@ class FileOutputs:
         outputs: dict[str, OutputFile | None] = {}
         try:
             for flag, name in names.items():
-                outputs[flag] = OutputFile(name, lines_only=flag != "out") if name else None
+                outputs[flag] = OutputFile(name, lines_only=flag != "out", judged=True) if name else None
         except SettingError:
             for output in outputs.values():
                 if output is not None:

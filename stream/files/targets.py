@@ -14,7 +14,9 @@ PARTIAL = ".partial"
 STDOUT = "-"
 _BUFFER_BYTES = 2**20
 """Bytes buffered before a write. A page of 15 KB takes 15 us if it is written alone, and 6 us in such a buffer."""
-_FREE = "free disk space, and run again: with the same --state, pages get the same verdicts"
+_FREE = "free disk space, and run again"
+SAME_VERDICTS = ": with the same --state, pages get the same verdicts"
+"""What the advice says besides, for outputs of judged pages."""
 
 
 class Target(Protocol):
@@ -66,10 +68,14 @@ def _unwritable(name: str, error: OSError) -> SettingError:
     return SettingError(name, f"cannot be written: {error.strerror}", None, "check the directory and its permissions")
 
 
-def write_error(name: str, error: OSError, target: Target) -> StateError:
-    """The StateError for an output that cannot be written. name: the name in messages"""
+def write_error(name: str, error: OSError, target: Target, judged: bool) -> StateError:
+    """The StateError for an output that cannot be written.
+
+    name: the name in messages  judged: whether the output is of judged pages
+    """
+    then = target.next_step + (SAME_VERDICTS if judged else "")
     # Errors of Arrow have no strerror.
-    return StateError(name, f"cannot be written: {error.strerror or error}", None, target.next_step)
+    return StateError(name, f"cannot be written: {error.strerror or error}", None, then)
 
 
 def place_of(name: str) -> str:
@@ -175,9 +181,7 @@ class _Remote:
 
     left = None
     watched = False
-    next_step = (
-        "check the server and your access to it, and run again: with the same --state, pages get the same verdicts"
-    )
+    next_step = "check the server and your access to it, and run again"
 
     def __init__(self, url: str) -> None:
         self._remote = RemoteFile(url, SettingError)

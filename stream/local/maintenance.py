@@ -114,8 +114,17 @@ def _open_lines(name: str) -> Iterator[Iterator[bytes]]:
         raise InputError(name, f"cannot be read: {error.strerror}", None, "check the name") from None
 
 
+def _chunks(source: Any, name: str) -> Iterator[bytes]:
+    """The content of an export. Raises InputError."""
+    try:
+        yield from read_chunks(source, name)
+    except InputError as error:
+        then = "nothing was imported; copy the complete file again, or export the state again"
+        raise InputError(error.name, error.rule, error.value, then) from None
+
+
 def _lines(source: Any, name: str) -> Iterator[bytes]:
-    for record in split_lines(read_chunks(source, name), MAX_LINE_BYTES):
+    for record in split_lines(_chunks(source, name), MAX_LINE_BYTES):
         if record.fault is not None:
             raise InputError(name, f"line {record.number + 1} {record.fault[1]}", None, "copy the complete file again")
         yield record.raw

@@ -134,7 +134,7 @@ class VerdictRows:
         try:
             yield
         except OSError as error:
-            raise write_error(shown_url(self._name), error, self._target) from None
+            raise write_error(shown_url(self._name), error, self._target, judged=True) from None
 
     def _write_group(self) -> None:
         import pyarrow as pa

@@ -218,7 +218,7 @@ def test_a_full_disk_is_told_and_nothing_looks_complete(
 ) -> None:
     code, error = refused(capsys, crawl, "--out", "/dev/full", "--verdicts", tmp_path / "v.jsonl")
     assert code == 4
-    assert "No space left on device" in error
+    assert "No space left on device; free disk space, and run again: with the same --state, pages get the" in error
     assert not (tmp_path / "v.jsonl").exists()
 
 

@@ -293,10 +293,20 @@ def test_a_compressed_export_that_was_cut_is_refused(
 ) -> None:
     file = tmp_path / f"export.jsonl{ending}"
     assert main(["state", "export", "--state", str(made), "--out", str(file)]) == 0
-    file.write_bytes(file.read_bytes()[:-100])
-    assert main(["state", "import", str(file), "--state", str(tmp_path / "copy")]) == EXIT_INPUT
-    assert str(file) in capsys.readouterr().err
-    assert list((tmp_path / "copy").iterdir()) == []
+    whole = file.read_bytes()
+    for end, then in ((-100, "copy the complete file again"), (12, "nothing was imported; copy the complete file")):
+        file.write_bytes(whole[:end])
+        assert main(["state", "import", str(file), "--state", str(tmp_path / "copy")]) == EXIT_INPUT
+        error = capsys.readouterr().err
+        assert str(file) in error
+        assert then in error
+        assert list((tmp_path / "copy").iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_export_to_a_full_disk_says_what_to_do(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", "export", "--state", str(made), "--out", "/dev/full"]) == EXIT_STATE
+    assert capsys.readouterr().err.endswith("No space left on device; free disk space, and run again\n")
 
 
 def value_of(state: State, key: bytes) -> bytes:
