@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self, Unpack
 
@@ -131,6 +132,15 @@ def _original(entry: Entry) -> Original:
     return Original(entry.id, entry.url)
 
 
+def _path(name: str, value: object) -> Path:
+    """An argument as a path. Raises SettingError."""
+    if not isinstance(value, str | Path):
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if not isinstance(value, str):
+            raise SettingError(name, "must be a path: text or a Path", value, "such as 'seen'")
+    return Path(value)
+
+
 PageInput = CrawledPage | tuple[str | int, str, str | bytes]
 """A page for add_many and query_many: an (id, url, body), or a longer tuple of the fields of CrawledPage."""
 _Batch = Sequence[tuple[str, Page]]
@@ -187,8 +197,10 @@ class Deduplicator:
         clock: Callable[[], float] = time.time,
         **settings: Unpack[SettingKeywords],
     ) -> None:
-        file = None if config is None else Path(config)
+        file = None if config is None else _path("config", config)
         given = dict(_dotted(settings))
+        if not isinstance(threshold, Real | None):
+            raise SettingError("threshold", "must be a number", threshold, "such as 0.6")
 
         def settings_for(stored: str | None) -> Settings:
             values = stored_values(stored) if stored is not None and file is None else None
@@ -196,9 +208,9 @@ class Deduplicator:
 
         if path is not None and not str(path).strip():
             raise SettingError("path", "must not be empty", None, "is a variable unset? None keeps pages in memory")
-        if isinstance(against, str):
+        if isinstance(against, str | bytes | os.PathLike) or not isinstance(against, Iterable):
             raise SettingError("against", "must be a list of paths", against, "write against=[PATH]")
-        place, others = None if path is None else Path(path), list(map(Path, against))
+        place, others = None if path is None else _path("path", path), [_path("against", one) for one in against]
         if read_only and others:
             rule = "needs a Deduplicator that adds pages, and this one is read_only"
             raise SettingError("against", rule, None, "leave out read_only, or query one state after the other")

@@ -338,6 +338,11 @@ def test_wrong_settings_and_places_say_what_to_do(tmp_path: Path) -> None:
         ({"path": ""}, "path must not be empty"),
         ({"read_only": True}, "read_only needs the path of a state"),
         ({"config": tmp_path / "nowhere.toml"}, "nowhere.toml cannot be read"),
+        ({"threshold": "x"}, "threshold must be a number, got 'x'"),
+        *(({"against": value}, "against must be a list of paths") for value in (tmp_path, "st", b"st", None, 7)),
+        ({"against": [None]}, "against must be a path: text or a Path"),
+        *(({"path": value}, "path must be a path: text or a Path") for value in (b"seen", 7)),
+        ({"config": 7}, "config must be a path: text or a Path"),
     ]
     for settings, message in wrong:
         with pytest.raises(SettingError, match=message):
