@@ -59,7 +59,7 @@ def target_of(name: str, stdout: BinaryIO | None, private: bool = False) -> Targ
     try:
         if _is_written_directly(path):
             return _Direct(path.open("wb"), owned=True)
-        return _Local(path, private)
+        return _Local(path.resolve(), private)
     except OSError as error:
         raise _unwritable(name, error) from None
 
@@ -94,7 +94,7 @@ def places_of(name: str) -> tuple[str, ...]:
         return (STDOUT,)
     if not is_url(name) and _is_written_directly(Path(local_name(name))):
         return ()
-    return place_of(name), place_of(name + PARTIAL)
+    return place_of(name), place_of(name) + PARTIAL
 
 
 def _is_written_directly(path: Path) -> bool:
@@ -141,7 +141,7 @@ class _Direct:
 
 
 class _Local:
-    """A file that is named NAME.partial until it is complete.
+    """A file that is named NAME.partial until it is complete. A symbolic link stays, and its target is written.
 
     A hung process of an earlier, killed run may still have that run's NAME.partial open. So each run creates a new file
     (a new inode), and writes of the hung process do not reach it.

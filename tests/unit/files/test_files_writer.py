@@ -14,6 +14,7 @@ from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.outputs import FileOutputs, OutputFile
+from spotsieve.stream.files.targets import places_of
 from spotsieve.stream.files.warc.formats import WARC
 
 
@@ -143,3 +144,20 @@ def test_a_full_disk_says_what_to_do() -> None:
     output.write_line(b"x" * 100)
     with pytest.raises(StateError, match=r"No space left on device.*free disk space"):
         output.complete()
+
+
+def test_an_output_behind_a_symbolic_link_is_written_to_its_target(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("old.jsonl", "new.jsonl"):
+        link, target = tmp_path / f"latest-{name}", tmp_path / "data" / name
+        link.symlink_to(target)
+        if name == "old.jsonl":
+            target.write_bytes(b"old")
+        output = OutputFile(str(link))
+        output.write_line(b"1")
+        assert target.with_name(f"{name}.partial").exists()
+        output.complete()
+        assert link.is_symlink()
+        assert target.read_bytes() == b"1\n"
+        assert places_of(str(link)) == (str(target.resolve()), f"{target.resolve()}.partial")
+    assert sorted(names(tmp_path / "data")) == ["new.jsonl", "old.jsonl"]
