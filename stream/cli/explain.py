@@ -155,9 +155,11 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
     recorded = given.recorded or _recorded(options, given.name)
     page, where = given.page, f"file {as_utf8(options.page)}"
     if page is None and files:
-        from spotsieve.stream.insight.explain.page_lookup import find_first_page
+        from spotsieve.stream.insight.explain.page_lookup import find_last_page
 
-        page, where = find_first_page(given.name, files, settings.input), "the files of --pages"
+        # The capture that the verdict is of, or the last one, as without the files.
+        names = [*([recorded.id] if recorded else []), given.name]
+        page, where = find_last_page(names, files, settings.input), "the files of --pages"
     found: ExplainSubject | StateEntry = (
         find_subject(state, given.name, settings) if page is None else subject_of(page, scheme, where)
     )

@@ -184,6 +184,16 @@ def find_first_page(name: str, files: "Iterable[Input]", settings: InputSettings
     return next((page for page in pages_of(files, settings) if has_name(page, name)), None)
 
 
+def find_last_page(names: Sequence[str], files: "Iterable[Input]", settings: InputSettings) -> Page | None:
+    """The last page in the files with the first of these URLs, labels or page ids that occurs. Raises InputError."""
+    from spotsieve.stream.files.reader import pages_of
+
+    found = dict[str, Page]()
+    for page in pages_of(files, settings):
+        found |= {name: page for name in names if has_name(page, name)}
+    return next((found[name] for name in names if name in found), None)
+
+
 def find_recorded(files: Sequence[Path], name: str) -> RecordedVerdict | None:
     """The last verdict on a page in files of verdicts, JSON lines or Parquet. Raises InputError."""
     from spotsieve.stream.files.verdict_lines import records_in

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from spotsieve.stream.base.signature import page_of_id
 from spotsieve.stream.base.terminal import Span, escape_control_characters
 from spotsieve.stream.insight.explain.explanation import (
     CandidatePage,
@@ -90,6 +91,11 @@ def _recorded(explanation: Explanation) -> Iterator[_Row]:
     score = "" if recorded.score is None else f" {recorded.score:.3f}"
     original = f" of {recorded.original_url or recorded.original}" if recorded.original else ""
     yield "recorded", f"{recorded.verdict} ({recorded.reason}{score}){original}", ""
+    ids = recorded.id, explanation.subject.id
+    # A page can have a page id in the one and its own name in the other.
+    if ids[0] != ids[1] and (page_of_id(ids[0]) is None) == (page_of_id(ids[1]) is None):
+        yield "", f"It is the verdict of another page with this name, {recorded.id}.", "mark"
+        return
     same = (recorded.verdict, recorded.reason) == (explanation.kind, explanation.reason.label)
     if not same and explanation.reason.label != "first_attempt":
         yield "", "The verdict differs from the recorded one: the state or its settings have changed since.", "mark"

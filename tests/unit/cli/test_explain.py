@@ -402,3 +402,18 @@ def test_a_page_under_a_long_name_has_one_id_in_all_outputs(tmp_path: Path, caps
     capsys.readouterr()
     assert main(["state", "forget", "--state", str(state), "--id", name, "--json"]) == 0
     assert [found["id"] for found in json.loads(capsys.readouterr().out)["found"]] == [first["id"]]
+
+
+def test_the_capture_that_the_verdict_is_of_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl, state, verdicts = tmp_path / "crawl.jsonl", tmp_path / "state", tmp_path / "v.jsonl"
+    url = page(1)["url"]
+    captures = [page(1, "first"), page(2, "second"), page(2, "third", "another template")]
+    crawl.write_bytes(lines([one | {"url": url} for one in captures]))
+    filter_json(capsys, crawl, "--state", state, "--verdicts", verdicts)
+    files, recorded = ("--pages", crawl), ("--verdicts", verdicts)
+    for more in ((), files, (*files, *recorded)):
+        assert explained(capsys, url, "--state", state, *more)["page"]["id"] == "third"
+    assert "differs from the recorded" not in shown(capsys, url, "--state", state, *files, *recorded)
+    told = shown(capsys, url, *files, *recorded)
+    assert "It is the verdict of another page with this name, third." in told
+    assert "differs from the recorded" not in told
