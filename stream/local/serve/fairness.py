@@ -104,6 +104,7 @@ def _amount(claim: Claim) -> int:
 
 
 RECENT_SECONDS = 2.0
+"""A client counts for so long after its last request."""
 
 
 class RecentClients:
@@ -126,6 +127,7 @@ class RecentClients:
 
 
 FLOOD_TURNS = 4
+"""Requests of a client that floods the port that go on at a time, and the fewest of each of many clients."""
 
 
 class Turns:
@@ -160,9 +162,10 @@ class Turns:
     def _share(self, client: str) -> int:
         """The number of turns that a client may have."""
         clients = len(self._clients)
-        if clients > 1 and len(self._waiting.get(client, ())) > self._most:
-            return FLOOD_TURNS
-        return max(FLOOD_TURNS, self._most // clients) if clients > 1 else self._most
+        if clients < 2:
+            return self._most
+        floods = len(self._waiting.get(client, ())) > self._most
+        return min(self._most, FLOOD_TURNS if floods else max(FLOOD_TURNS, self._most // clients))
 
     async def _wait(self, client: str, is_gone: Callable[[], bool]) -> bool:
         """Wait for a turn; returns False if the client has disconnected meanwhile."""

@@ -345,6 +345,12 @@ async def test_several_clients_share_the_turns_and_one_that_floods_gets_few() ->
     assert len(requests.begun) == 2 + 32
     await requests.end()
 
+    requests = Requests(1)
+    await requests.send("a", 1)
+    await requests.send("b", 3)
+    assert len(requests.begun) == 2
+    await requests.end()
+
     requests = Requests(64)
     await requests.send("flood", 64 + 65)
     assert len(requests.begun) == 64, "a client that is alone has all turns"
