@@ -2,7 +2,8 @@
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,6 +161,33 @@ class Signatures:
             self.rank[rows],
         )
 
+    def take(self, rows: NDArray[np.int64]) -> "Signatures":
+        """The signatures of some pages. rows: int64[r], ascending"""
+        if len(rows) == len(self):
+            return self
+        kept, columns = np.zeros(len(self), np.bool_), dict[str, Any]()
+        kept[rows] = True
+        for name in _RAGGED:
+            sizes = sizes_of(getattr(self, f"{name}_bounds"))
+            columns[name] = getattr(self, name)[np.repeat(kept, sizes)]
+            columns[f"{name}_bounds"] = bounds_of(sizes[kept])
+        for name in _PLAIN:
+            columns[name] = getattr(self, name)[kept]
+        for name in _TEXTS:
+            columns[name] = tuple(compress(getattr(self, name), kept.tolist()))
+        return Signatures(sources=self.sources, source=self.source[kept], **columns)
+
+
+_RAGGED = ("features", "blocks", "samples", "titles")
+"""Columns of Signatures with bounds."""
+_TEXTS = ("urls", "labels")
+_PLAIN = tuple(
+    field.name
+    for field in fields(Signatures)
+    if field.name not in ("sources", "source", *_RAGGED, *_TEXTS) and not field.name.endswith("_bounds")
+)
+"""Columns of Signatures with a number, or a row of numbers, for each page."""
+
 
 def logged_url(url: str) -> str:
     """A URL, truncated as in the log."""
@@ -179,24 +207,15 @@ def join_signatures(parts: Sequence[Signatures]) -> Signatures:
     sources = tuple(dict.fromkeys(source for part in parts for source in part.sources))
     number = {source: row for row, source in enumerate(sources)}
     columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in (
-            *("partition", "offset", "event_time_ms", "digest", "fingerprint", "status", "feature_count"),
-            *("text_digest", "host", "language", "features", "sketch", "site", "blocks", "samples", "titles", "rank"),
-        )
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in _PLAIN + _RAGGED
     }
-    for name in ("features_bounds", "blocks_bounds", "samples_bounds", "titles_bounds"):
-        sizes = [sizes_of(getattr(part, name)) for part in parts]
-        columns[name] = bounds_of(np.concatenate(sizes))
-    return Signatures(
-        sources=sources,
-        source=np.concatenate(
-            [np.array([number[source] for source in part.sources], np.uint16)[part.source] for part in parts]
-        ),
-        urls=joined_texts([part.urls for part in parts]),
-        labels=joined_texts([part.labels for part in parts]),
-        **columns,
-    )
+    for name in _RAGGED:
+        sizes = [sizes_of(getattr(part, f"{name}_bounds")) for part in parts]
+        columns[f"{name}_bounds"] = bounds_of(np.concatenate(sizes))
+    for name in _TEXTS:
+        columns[name] = joined_texts([getattr(part, name) for part in parts])
+    renumbered = [np.array([number[source] for source in part.sources], np.uint16)[part.source] for part in parts]
+    return Signatures(sources=sources, source=np.concatenate(renumbered), **columns)
 
 
 def unused_columns(count: int) -> dict[str, Any]:

@@ -19,10 +19,9 @@ import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import fields, replace
-from itertools import compress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +35,6 @@ from spotsieve.state.snapshot.checkpoints import checkpoint_of
 from spotsieve.state.still.reading import TIMEOUT_S, identity_of, linked_index, read_only_state, salt_from
 from spotsieve.state.store.opening import checkpoint_state
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateError, isolate
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import describe_difference, verdict_settings_text
@@ -142,7 +140,7 @@ class StateVerdicts(NamedTuple):
 
     def rest_of(self, signatures: Signatures) -> Signatures:
         """The signatures of the pages that no state contains. signatures: of all n pages"""
-        return _take(signatures, self.rest)
+        return signatures.take(self.rest)
 
     def with_own(self, own: Verdicts) -> Verdicts:
         """The verdicts of all n pages. own: of the r pages that no state contains, by the run's own state"""
@@ -175,7 +173,7 @@ class OtherStates:
         for query in self._queries:
             if verdicts is not None and not len(rest):
                 break
-            answered, errors = _answer(query, _take(asked, rest))
+            answered, errors = _answer(query, asked.take(rest))
             poison |= {int(rest[row]): error for row, error in errors.items()}
             verdicts = answered if verdicts is None else _overwritten(verdicts, rest, answered, _YIELDING)
             rest = rest[answered.kind != Kind.DUPLICATE]
@@ -256,24 +254,6 @@ def _overwritten(verdicts: Verdicts, rows: NDArray[np.int64], later: Verdicts, y
         replaces=tuple(replaces),
         marks=None if later.marks is None else marks_of_pages(marks),
     )
-
-
-def _take(signatures: Signatures, rows: NDArray[np.int64]) -> Signatures:
-    """The signatures of some pages. rows: int64[r], ascending"""
-    if len(rows) == len(signatures):
-        return signatures
-    kept, columns = np.zeros(len(signatures), np.bool_), dict[str, Any]()
-    kept[rows] = True
-    for name in ("features", "blocks", "samples", "titles"):
-        sizes = sizes_of(getattr(signatures, f"{name}_bounds"))
-        columns[name] = getattr(signatures, name)[np.repeat(kept, sizes)]
-        columns[f"{name}_bounds"] = bounds_of(sizes[kept])
-    for name in ("urls", "labels"):
-        columns[name] = tuple(compress(getattr(signatures, name), kept.tolist()))
-    for field in fields(signatures):
-        if field.name not in columns and field.name != "sources":
-            columns[field.name] = getattr(signatures, field.name)[kept]
-    return replace(signatures, **columns)
 
 
 @contextmanager

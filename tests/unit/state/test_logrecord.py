@@ -342,6 +342,14 @@ def test_blocks_and_samples_of_any_pages_come_back(seed: int, count: int) -> Non
     assert len(list(split(signatures, len(record)))) == min(count, 1)
 
 
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.sets(st.integers(0, 19), min_size=1))
+def test_any_rows_are_the_joined_parts_of_these_rows(seed: int, rows: set[int]) -> None:
+    signatures = make_signatures(20, seed)
+    parts = [signatures.part(row, row + 1) for row in sorted(rows)]
+    assert_same(signatures.take(np.array(sorted(rows))), join_signatures(parts))
+
+
 def test_a_record_that_its_writer_does_not_read_again_is_as_decoded() -> None:
     marks = (CommitMark("pages", 3, 77),)
     for signatures in (make_signatures(40, seed=5), one_page(), NO_PAGES):
