@@ -11,6 +11,7 @@ from spotsieve.stream.base.errors import BrokerError, BrokerTrouble, SpotsieveEr
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.local.serve import server
+from spotsieve.stream.local.serve.fairness import RecentClients
 from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.roles import role
@@ -143,6 +144,10 @@ class Answers:
 
     def __init__(self) -> None:
         self.closed = False
+        self.clients = RecentClients()
+
+    def load_kernels(self) -> None:
+        pass
 
     async def work(self) -> None:
         raise StateError("state", "is broken")
