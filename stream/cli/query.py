@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SUSPICIOUS
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_settings_arguments,
@@ -78,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
     quick_start()
     from spotsieve.state.still.reading import read_only_state
     from spotsieve.stream.base.progress import ProgressLine
+    from spotsieve.stream.base.verdict import Reason
     from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.files.formats import form_of
