@@ -89,7 +89,7 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation("memory: none, nothing is template text", rules=_NO_MEMORY),
         *_each("memory: template text from a share of {}", "scheme.template_share", (0.06, 0.09, 0.18)),
         Ablation("memory: template text by share alone", rules={"memory.MOST_TEMPLATE": _NEVER}),
-        Ablation("memory: short pages have template text too", rules={"distinctive_text._LEAST_OWN": 0}),
+        Ablation("memory: short pages have template text too", rules={"distinctive_text.LEAST_OWN": 0}),
         Ablation("common text: none", rules={"common_text.LEAST_HOSTS": _MORE_BITS}),
         Ablation("common text: no notices", rules={"common_text.NOTICE_BITS": _MORE_BITS}),
         Ablation("fresh words: do not count", rules={"containment.FRESH_RUN": _NEVER}),
