@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.page_text import KEPT, OUTSIDE_SHIFT, SHINGLE, WIDE, WIDE_SHINGLE
 from spotsieve.stream.base.settings.schemes import SchemeSettings, SpotsieveSettings
-from spotsieve.stream.judge.by_host.containment import ALL_TEXT, FRESH_RUN, LINK_BLOCK, MAIN_TEXT, TEMPLATE_TEXT
+from spotsieve.stream.judge.by_host.containment import (
+    ALL_TEXT,
+    FRESH_RUN,
+    LEAST_TEXT,
+    LINK_BLOCK,
+    MAIN_TEXT,
+    TEMPLATE_TEXT,
+)
 from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
 from spotsieve.stream.sign.features.shown_text import read_text, spell_out
 from spotsieve.stream.sign.features.sieve import ScoredBlock, blocks_of
@@ -128,6 +135,7 @@ class PageText:
     source: the kind of script that holds its text ("JSON-LD", ...); "" for the visible text of the page
     words, main_words: tokens of all blocks, and of the main text  compared_words: of the part that decides
     shingles, shared: different shingles of this part, and how many of them the other page has
+    containment: the share of this part that the other page has, by the words that its shingles stand for
     """
 
     title: str
@@ -137,6 +145,7 @@ class PageText:
     compared_words: int
     shingles: int
     shared: int
+    containment: float
     fresh: tuple[FreshRun, ...]
     blocks: tuple[Block, ...]
 
@@ -162,8 +171,8 @@ class TextPair:
 
     @property
     def containment(self) -> float | None:
-        """The share of the page's shingles that the other page has; None without another page."""
-        return None if self.other is None else self.page.shared / max(self.page.shingles, 1)
+        """The share of the page's text that the other page has; None without another page."""
+        return None if self.other is None else self.page.containment
 
     @property
     def fresh_words(self) -> int | None:
@@ -183,12 +192,14 @@ class _Counted(NamedTuple):
 
     role: by the memory of its host  compared: whether it belongs to the part that decides
     links: whether it is a block of links  length: of its shingles, in words
+    weight: the words that each of its shingles stands for
     """
 
     role: BlockRole | None
     compared: bool
     links: bool
     length: int
+    weight: float = 1.0
 
 
 def read_pair(
@@ -278,31 +289,38 @@ class _Text:
     def __init__(self, blocks: Sequence[ScoredBlock], counted: Sequence[_Counted], *, whole: bool) -> None:
         self.blocks, self.counted, self.whole = blocks, counted, whole
 
-    def _spans(self, compared: bool) -> Iterator[tuple[int, Shingle]]:
-        """The shingles with the numbers of words before them. compared: only those of the part that decides"""
+    def _spans(self, compared: bool) -> Iterator[tuple[int, Shingle, float]]:
+        """The shingles, with the numbers of words before them and the words that each stands for.
+
+        compared: only those of the part that decides
+        """
         if self.whole:
             words = [*chain.from_iterable(block.tokens for block in self.blocks)]
-            yield from enumerate(shingles_in_words(words, self.counted[0].length if self.counted else 1))
+            for place, shingle in enumerate(shingles_in_words(words, self.counted[0].length if self.counted else 1)):
+                yield place, shingle, 1.0
             return
         start = 0
         for block, how in zip(self.blocks, self.counted, strict=True):
             if how.compared or not compared:
                 for place, shingle in enumerate(shingles_in_words(block.tokens, how.length)):
-                    yield start + place, shingle
+                    yield start + place, shingle, how.weight
             start += len(block.tokens)
 
-    def shingles(self) -> Iterator[Shingle]:
-        """The shingles of the part that decides."""
-        return (shingle for _, shingle in self._spans(True))
+    def shingles(self) -> dict[Shingle, float]:
+        """The different shingles of the part that decides, in order, with the words that each stands for."""
+        weights = dict[Shingle, float]()
+        for _, shingle, weight in self._spans(True):
+            weights.setdefault(shingle, weight)
+        return weights
 
     def all_shingles(self) -> set[Shingle]:
         """All shingles."""
-        return {shingle for _, shingle in self._spans(False)}
+        return {shingle for _, shingle, _ in self._spans(False)}
 
     def shared(self, others: set[Shingle]) -> list[bool]:
         """Whether each word belongs to a shingle of the other page."""
         marks = [False] * sum(len(block.tokens) for block in self.blocks)
-        for place, shingle in self._spans(False):
+        for place, shingle, _ in self._spans(False):
             if shingle in others:
                 marks[place : place + len(shingle)] = [True] * len(shingle)
         return marks
@@ -340,13 +358,16 @@ def _counted(
             continue
         counts = bool(compared[place]) and block.place is not None
         width = WIDE_SHINGLE if wide[place] else length
-        counted.append(_Counted(roles[place], counts, bool(links[place]), width))
+        words = len(block.tokens)
+        weight = words / (words - 2) if words >= LEAST_TEXT and not links[place] else 1.0
+        counted.append(_Counted(roles[place], counts, bool(links[place]), width, weight))
     return blocks, counted
 
 
 def _page_text(page: Page, text: _Text, others: set[Shingle] | None, contains: bool) -> PageText:
     """A page with marks. others: the shingles of the other page; None without one"""
-    shown_text, own = read_text(page.body, page.markup), {*text.shingles()}
+    shown_text, own = read_text(page.body, page.markup), text.shingles()
+    both = [weight for shingle, weight in own.items() if shingle in (others or ())]
     shared = text.shared(others or set())
     runs = [] if others is None else text.fresh(shared)
     fresh = {*chain.from_iterable(runs)}
@@ -367,7 +388,8 @@ def _page_text(page: Page, text: _Text, others: set[Shingle] | None, contains: b
         sum(block.words for block in marked if block.main_text),
         sum(block.words for block in marked if block.compared),
         len(own),
-        len(own & (others or set())),
+        len(both),
+        sum(both) / max(sum(own.values()), 1.0),
         tuple(FreshRun(len(run), _text_of(shown_text.text, tokens, places, run)) for run in runs),
         tuple(marked),
     )
