@@ -77,6 +77,7 @@ class PartLayout(NamedTuple):
     start: int64[PARTS, MOST_BLOCKS], words of the part before each block; _OUTSIDE or _LINKS for a block outside the
     part and for a block of links
     before: int64[MOST_BLOCKS], words of the page before each block
+    weight: float64[MOST_BLOCKS], the words that a shingle of each block stands for
     words: int64[PARTS, 2], of the part: of blocks that are no blocks of links, and of all
     sampled: int64[MOST_BLOCKS], the number of sampled shingles of each block
     smaller: float64[PARTS, 2, MAIN_SAMPLES + REST_SAMPLES + 1], the words of main shingles and of other shingles of the
@@ -86,6 +87,7 @@ class PartLayout(NamedTuple):
     of: NDArray[np.int64]
     start: NDArray[np.int64]
     before: NDArray[np.int64]
+    weight: NDArray[np.float64]
     words: NDArray[np.int64]
     sampled: NDArray[np.int64]
     smaller: NDArray[np.float64]
@@ -137,6 +139,7 @@ def new_comparison() -> PairComparison:
             np.full(PARTS, -1),
             np.zeros((PARTS, MOST_BLOCKS), np.int64),
             np.zeros(MOST_BLOCKS, np.int64),
+            np.zeros(MOST_BLOCKS),
             np.zeros((PARTS, 2), np.int64),
             np.zeros(MOST_BLOCKS, np.int64),
             np.zeros((PARTS, 2, samples + 1)),
@@ -250,24 +253,22 @@ def _lay_out(part, pages, page, view, compared):
     before, words, every = np.int64(0), np.int64(0), np.int64(0)
     for place in range(count):
         block = pages.blocks[first + place]
-        size, start = words_of(block), _OUTSIDE
+        size, start, is_text = words_of(block), _OUTSIDE, words_outside_links(block) >= LINK_BLOCK * words_of(block)
+        layout.weight[place] = size / (size - 2.0) if is_text and size >= LEAST_TEXT else 1.0
         if is_in_part(part, view.flags[place], block, no_main):
             every += size
-            start = _LINKS
-            if words_outside_links(block) >= LINK_BLOCK * size:
-                start = words
-                words += size
+            start = words if is_text else _LINKS
+            words += size if is_text else 0
         layout.start[part, place], layout.before[place], layout.sampled[place] = start, before, 0
         before += size
     layout.words[part, 0], layout.words[part, 1] = words, every
     begin, main, rest = pages.sample_bounds[page], 0.0, 0.0
     for rank in range(ordered.size[0]):
         place = place_of(pages.samples[begin + place_at(ordered, rank)])
-        block = pages.blocks[first + place]
-        inside, kept = layout.start[part, place] != _OUTSIDE, is_kept(block)
+        inside, kept = layout.start[part, place] != _OUTSIDE, is_kept(pages.blocks[first + place])
         layout.sampled[place] += 1
-        main += _words_of_shingle(block) if inside and kept else 0.0
-        rest += _words_of_shingle(block) if inside and not kept else 0.0
+        main += layout.weight[place] if inside and kept else 0.0
+        rest += layout.weight[place] if inside and not kept else 0.0
         layout.smaller[part, 0, rank + 1], layout.smaller[part, 1, rank + 1] = main, rest
 
 
@@ -285,31 +286,24 @@ def most_contained(part, pages, page, view, compared):
     every = main_shingles * layout.smaller[part, 0, main] + rest_shingles * layout.smaller[part, 1, rest]
     for hit in range(compared.counts[0]):
         place = place_of(pages.samples[begin + compared.hits[hit]])
-        block = pages.blocks[first + place]
         if layout.start[part, place] != _OUTSIDE and not compared.whole[place]:
-            shared += _words_of_shingle(block) * (main_shingles if is_kept(block) else rest_shingles)
+            kept = is_kept(pages.blocks[first + place])
+            shared += layout.weight[place] * (main_shingles if kept else rest_shingles)
     for at in range(compared.counts[1]):
         place = compared.wholes[at]
         if layout.start[part, place] != _OUTSIDE:
             block = pages.blocks[first + place]
-            shared += _words_in(block)
+            words = _shingles_of(block) * layout.weight[place]
+            shared += words
             # The shingles of a whole block are not compared: at most all in the sample were counted above.
-            sampled = layout.sampled[place] * _words_of_shingle(block)
-            every += _words_in(block) - sampled * (main_shingles if is_kept(block) else rest_shingles)
+            sampled = layout.sampled[place] * layout.weight[place]
+            every += words - sampled * (main_shingles if is_kept(block) else rest_shingles)
     return shared / max(every, 1.0)
 
 
 @inlined
-def _words_of_shingle(block):  # uint64 -> float64
-    words = words_of(block)
-    is_text = words >= LEAST_TEXT and words_outside_links(block) >= LINK_BLOCK * words
-    return words / (words - 2.0) if is_text else 1.0
-
-
-@inlined
-def _words_in(block):  # uint64 -> float64
-    """The words that all shingles of a block stand for."""
-    return max(1.0, words_of(block) - 2.0) * _words_of_shingle(block)
+def _shingles_of(block):  # uint64 -> float64
+    return max(1.0, words_of(block) - 2.0)
 
 
 @inlined
@@ -330,7 +324,7 @@ def measure_part(part, pages, page, view, compared):
         place = compared.wholes[at]
         if layout.start[part, place] != _OUTSIDE:
             size_of_whole += words_of(pages.blocks[first + place])
-            shared += _words_in(pages.blocks[first + place])
+            shared += _shingles_of(pages.blocks[first + place]) * layout.weight[place]
     every, fresh, missing, missing_words, last = shared, 0.0, np.int64(0), 0.0, np.int64(0)
     begin = pages.sample_bounds[page]
     for at in range(begin, pages.sample_bounds[page + 1]):
@@ -344,7 +338,7 @@ def measure_part(part, pages, page, view, compared):
         if not found and not kept and hash_of(sample) > limit_of_rest:
             continue
         shingles = main_shingles if kept else rest_shingles
-        stands_for = shingles * _words_of_shingle(pages.blocks[first + place])
+        stands_for = shingles * layout.weight[place]
         compared.by_block[place, 0] += 1.0
         compared.by_block[place, 1] += found
         if not whole:
