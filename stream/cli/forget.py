@@ -13,6 +13,7 @@ from spotsieve.stream.cli.options import (
     add_settings_arguments,
     add_timeout_argument,
     directory,
+    number_within,
     progress_line,
     settings_of,
     show_json,
@@ -83,14 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _share(text: str) -> float:
-    """The value of --max-share. Raises ArgumentTypeError."""
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"must be a share in 0..1, such as {MAX_SHARE}, got {text!r}")
-    return share
+    return number_within(text, 0, 1, f"a share in 0..1, such as {MAX_SHARE}")
 
 
 class _ForgetResult(NamedTuple):
@@ -143,7 +137,7 @@ def _confirmed(options: argparse.Namespace, pages: int, total: int) -> bool:
     """Whether the pages may be forgotten: a person is asked if --url-prefix or --host named them.
 
     pages: to be forgotten  total: pages of the state that are not forgotten
-    Raises SettingError if the share is too large, or if there is nobody to ask.
+    Raises SettingError if the share is too large, or if no person at a terminal can confirm.
     """
     if not (options.url_prefix or options.host):
         return True

@@ -5,6 +5,7 @@ Everything that loads the state, Kafka or kernels is imported inside the functio
 
 import argparse
 import contextlib
+import math
 import os
 import sys
 import tomllib
@@ -99,14 +100,18 @@ def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    """A number of seconds from 0. Raises ArgumentTypeError."""
+    return number_within(text, 0, sys.float_info.max, "a number of seconds from 0")
+
+
+def number_within(text: str, least: float, most: float, rule: str) -> float:
+    """The number that a flag has as its value. rule: what it must be  Raises ArgumentTypeError."""
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a number of seconds from 0, got {text!r}")
-    return seconds
+        number = math.nan
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"must be {rule}, got {text!r}")
+    return number
 
 
 def add_text_argument(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ import sys
 import time
 
 from spotsieve.stream.base.errors import EXIT_OK
+from spotsieve.stream.cli.options import number_within
 
 HERE = "127.0.0.1:9464"
 ABOUT = """Shows pages per second, the share of dropped pages, the lag, the stages, and the hosts with most dropped
@@ -50,13 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.1 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f"must be seconds from 0.1 to 3600, got {text!r}")
-    return value
+    return number_within(text, 0.1, 3600, "seconds from 0.1 to 3600")
 
 
 def _hosts(text: str) -> int:

@@ -341,6 +341,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 _NEVER = 3
+"""The room_rank of a connection that makes no room."""
 _LONG_HEAD = _Refusal(
     "long_head", 431, "request line and headers are too long (serve.head_bytes); send fewer or shorter headers"
 )
