@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from spotsieve.stream.base.errors import StateError
+
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 # Line and paragraph separators start a new line in some viewers. The others change the direction of the text.
 _LINES_AND_DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x2070))
@@ -30,6 +32,11 @@ def escape_control_characters(text: str) -> str:
     """The text with escapes for characters that move the cursor, start a line or change the direction."""
     # Escaped characters are not printable, and nearly all text is. translate() takes 2 us for a short text.
     return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+def as_utf8(name: str) -> str:
+    """A name with escapes for bytes that are not UTF-8, because page ids are UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def json_text(value: object, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
@@ -70,13 +77,11 @@ Span = tuple[str, str]
 
 def show_styled(lines: Iterable[Sequence[Span]], *, colour: bool, to: TextIO | None = None) -> None:
     """Print lines with styled parts, escaped as in show().  colour: whether to write the styles"""
-    stream = sys.stdout if to is None else to
-    encoding = getattr(stream, "encoding", None) or "utf-8"
+    text = ""
     for line in lines:
-        parts = ((escape_control_characters(text), _STYLES[style] if colour else "") for text, style in line)
-        text = "".join(f"\x1b[{code}m{text}\x1b[0m" if code else text for text, code in parts)
-        stream.write(f"{text}\n".encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+        parts = ((escape_control_characters(part), _STYLES[style] if colour else "") for part, style in line)
+        text += "".join(f"\x1b[{code}m{part}\x1b[0m" if code else part for part, code in parts) + "\n"
+    _write(text, to)
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
@@ -88,14 +93,30 @@ def show(*lines: str, to: TextIO | None = None) -> None:
     """Print lines for people; each stays on one line, whatever foreign text it contains.  to: default standard output
 
     Print a text of several lines by show(*text.splitlines()), and escape foreign text in it first: otherwise it could
-    start a line.
+    start a line. Without lines, it writes what is buffered.
+    Raises StateError if standard output cannot be written, and BrokenPipeError if its reader has gone.
     """
+    _write("".join(f"{escape_control_characters(line)}\n" for line in lines), to)
+
+
+def _write(text: str, to: TextIO | None) -> None:
     stream = sys.stdout if to is None else to
-    text = "".join(f"{escape_control_characters(line)}\n" for line in lines)
     # On a terminal with another character set, print the number of a missing character instead of failing.
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or stream is not sys.stdout:
+            raise
+        discard_output()
+        rule, then = f"cannot be written: {error.strerror or error}", "free disk space, or write to another place"
+        raise StateError("standard output", rule, None, then) from None
+
+
+def discard_output() -> None:
+    """Discard the rest of standard output after an error of writing it. Python's flush at exit must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def table_lines(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:

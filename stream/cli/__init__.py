@@ -3,16 +3,14 @@
 import argparse
 import contextlib
 import importlib
-import os
 import sys
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
 import spotsieve
 from spotsieve.stream.base.errors import EXIT_DEFECT, EXIT_INTERRUPTED, EXIT_SETTING, SpotsieveError, StateError
-from spotsieve.stream.base.terminal import escape_control_characters, fill_closed_streams, show
+from spotsieve.stream.base.terminal import discard_output, escape_control_characters, fill_closed_streams, show
 from spotsieve.stream.cli.options import RARE, report
 
 COMMANDS = {
@@ -72,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _parser([]).print_help()
             return EXIT_SETTING
         code = int(_module(options.command).run(options))
-        sys.stdout.flush()
+        show()  # Writes what is buffered.
         return code
     except SpotsieveError as error:
         # One line without a traceback: the cause is the input or the environment, not this program.
@@ -85,33 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return denied.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except Exception as error:
-        if isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and _is_of_printing(error)):
-            return _output_failed(options, error)
+    except BrokenPipeError:
+        discard_output()  # Its reader (head, less) has gone.
+        return EXIT_BROKEN_PIPE
+    except Exception:
         # A defect of this program. Python would print the message unescaped, and it may quote a page.
         report(options, "stopped by an internal error", EXIT_DEFECT, defect=True)
         return EXIT_DEFECT
-
-
-def _is_of_printing(error: OSError) -> bool:
-    """Whether an error was raised while main() or the functions that print were writing to standard output."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    last = frames[-1]
-    if last.f_globals["__name__"] == show.__module__:
-        return last.f_locals.get("stream") is sys.stdout
-    return last.f_code is main.__code__
-
-
-def _output_failed(options: argparse.Namespace | None, error: OSError) -> int:
-    """Report that standard output cannot be written, unless its reader (head, less) has gone; returns the exit code."""
-    # Python's flush at exit must not fail again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if isinstance(error, BrokenPipeError):
-        return EXIT_BROKEN_PIPE
-    then = "free disk space, or write to another place"
-    failed = StateError("standard output", f"cannot be written: {error.strerror or error}", None, then)
-    report(options, str(failed), failed.exit_code)
-    return failed.exit_code
 
 
 def _permission_denied(error: PermissionError) -> StateError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, NotFoundError, SettingError
-from spotsieve.stream.base.terminal import json_text, show, show_styled, wants_colour
+from spotsieve.stream.base.terminal import as_utf8, json_text, show, show_styled, wants_colour
 from spotsieve.stream.cli.options import (
     add_force_argument,
     add_scheme_arguments,
@@ -145,7 +145,7 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
         find_subject,
         subject_of,
     )
-    from spotsieve.stream.insight.explain.page_lookup import StateEntry, as_utf8, find_in_entries, read_page_argument
+    from spotsieve.stream.insight.explain.page_lookup import StateEntry, find_in_entries, read_page_argument
     from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 
     settings = settings_of_state(options, state)
@@ -179,7 +179,7 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
 def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Explanation":
     """Explain a page by pages in memory: OTHER, or the pages before it in the files of --pages."""
     from spotsieve.stream.insight.explain.context import context_after, context_before, explain, subject_of
-    from spotsieve.stream.insight.explain.page_lookup import as_utf8, name_apart, read_page_argument
+    from spotsieve.stream.insight.explain.page_lookup import name_apart, read_page_argument
     from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
     settings = settings_of(options)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from spotsieve.stream.base.errors import InputError
+from spotsieve.stream.base.terminal import as_utf8
 from spotsieve.stream.files.remote import RemoteFile, is_url, local_name, shown_url
 
 STDIN = "-"
@@ -163,10 +164,10 @@ class RandomAccess(io.RawIOBase):
 
 def _inputs_of(name: str, stdin_name: str) -> Iterator[Input]:
     if name == STDIN:
-        yield Input(None, _as_utf8(stdin_name), None)
+        yield Input(None, as_utf8(stdin_name), None)
     elif is_url(name):
         for url in RemoteFile(name, InputError).expand():
-            yield Input(None, _as_utf8(shown_url(url)), RemoteFile(url, InputError).size(), url)
+            yield Input(None, as_utf8(shown_url(url)), RemoteFile(url, InputError).size(), url)
     else:
         local = Path(local_name(name))
         path = local.resolve()
@@ -175,11 +176,6 @@ def _inputs_of(name: str, stdin_name: str) -> Iterator[Input]:
                 # A pipe can be opened only once, and its name does not identify its content.
                 raise InputError(name, "is a pipe and not a file", None, "pipe it into standard input, named -")
             with path.open("rb") as file:
-                yield Input(path, _as_utf8(str(path)), os.fstat(file.fileno()).st_size or None)
+                yield Input(path, as_utf8(str(path)), os.fstat(file.fileno()).st_size or None)
         except OSError as error:
             raise unreadable(name, error) from None
-
-
-def _as_utf8(name: str) -> str:
-    """The name with escapes for bytes that are not UTF-8, because page ids are UTF-8."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -27,7 +27,7 @@ from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.base.page import Page, PageId
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.base.signature import Entry, Signatures, logged_url, page_id_text, page_of_id
-from spotsieve.stream.base.terminal import escape_json
+from spotsieve.stream.base.terminal import as_utf8, escape_json
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input
@@ -246,11 +246,6 @@ class ExplainInput:
     name: str
     page: Page | None = None
     recorded: RecordedVerdict | None = None
-
-
-def as_utf8(name: str) -> str:
-    """A name with escapes for bytes that are not UTF-8, as in page ids (files/inputs.py, which takes long to load)."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def read_page_argument(name: str, url: str, flag: str, settings: InputSettings) -> ExplainInput:
