@@ -15,7 +15,7 @@ from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.kafka.errors import final_error, stops
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.pages.microbatch import JudgedSlice, MicroBatch
+from spotsieve.stream.service.pages.microbatch import JudgedSlice, MicroBatch, Slice
 from spotsieve.stream.service.pages.offsets import OffsetCommits
 from spotsieve.stream.service.pages.outputs import OutputBatches, OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
@@ -30,7 +30,8 @@ class Committer:
     """Commits judged slices.
 
     Each partition has at most one commit in flight, and the next one takes all waiting slices. So partitions do not
-    wait for each other, and a slow broker gets fewer, larger transactions (group commit).
+    wait for each other, and a slow broker gets fewer, larger transactions (group commit). Under at_least_once, the
+    next commit begins when the outputs of the former one are delivered: the offset is committed meanwhile.
     """
 
     def __init__(
@@ -79,17 +80,24 @@ class Committer:
     async def _commit_partition(self, owned: OwnedPartition) -> None:
         """Commit the waiting slices of a partition until none is left."""
         while work := self._next(owned):
-            try:
-                # Pages that were fetched before a revocation or a reopening are dropped and read again.
-                current = [judged for judged in work if judged[1].current]
-                if current:
-                    with self._metrics.timed("commit"):
-                        await _unless_lost(owned, self._commit_in_turn(owned, current))
-            finally:
-                for batch, part in work:
-                    if batch.end_slice(part):
-                        self._finished()
+            delivered = asyncio.Event()
+            self._start_task(self._commit_work(owned, work, delivered))
+            await delivered.wait()
         del self._waiting[owned]
+
+    async def _commit_work(self, owned: OwnedPartition, work: Sequence[JudgedSlice], delivered: asyncio.Event) -> None:
+        """Commit slices of a partition, and set `delivered` when the next ones may be sent."""
+        try:
+            # Pages that were fetched before a revocation or a reopening are dropped and read again.
+            current = [judged for judged in work if judged[1].current]
+            if current:
+                with self._metrics.timed("commit"):
+                    await _unless_dropped(owned, self._commit_in_turn(owned, current, delivered))
+        finally:
+            delivered.set()
+            for batch, part in work:
+                if batch.end_slice(part):
+                    self._finished()
 
     def _next(self, owned: OwnedPartition) -> list[JudgedSlice]:
         """Take as many waiting slices of a partition as can be sent in time, but at least one."""
@@ -102,13 +110,18 @@ class Committer:
         self._waiting[owned] = waiting[number:]
         return waiting[:number]
 
-    async def _commit_in_turn(self, owned: OwnedPartition, work: Sequence[JudgedSlice]) -> None:
+    async def _commit_in_turn(
+        self, owned: OwnedPartition, work: Sequence[JudgedSlice], delivered: asyncio.Event
+    ) -> None:
         size = sum(part.size for _, part in work)
         async with self._budget.of(size):
-            await self._commit(owned, work, size)
+            await self._commit(owned, work, size, delivered)
 
-    async def _commit(self, owned: OwnedPartition, work: Sequence[JudgedSlice], size: int) -> None:
-        next_offset = work[-1][1].next_offset
+    async def _commit(
+        self, owned: OwnedPartition, work: Sequence[JudgedSlice], size: int, delivered: asyncio.Event
+    ) -> None:
+        last = work[-1][1]
+        next_offset = last.next_offset
         if self._builder.is_short(size):
             outputs = self._builder.build(owned.partition.partition, work)
         else:
@@ -122,13 +135,14 @@ class Committer:
                     await self._in_transaction(producer, outputs, {owned.partition: next_offset})
                 else:
                     await deliver(producer, outputs)
+                    delivered.set()
                     await self._offsets.commit(owned.partition, next_offset)
         except KafkaError as error:
-            self._failed(owned, error, next_offset)
+            self._failed(last, error)
             return
         except TimeoutError:
             # aiokafka would retry for ever. The committed offset shows later whether the commit succeeded.
-            self._failed(owned, KafkaTimeoutError(f"no response within {self._most_seconds:.0f} s"), next_offset)
+            self._failed(last, KafkaTimeoutError(f"no response within {self._most_seconds:.0f} s"))
             return
         self._partitions.committed(owned, next_offset)
         self._count(work, outputs)
@@ -144,19 +158,24 @@ class Committer:
             await sending
         await producer.commit_transaction()
 
-    def _failed(self, owned: OwnedPartition, error: KafkaError, next_offset: int) -> None:
-        """Drop the pages of a commit that failed or has an unknown outcome, and go back to the committed offset."""
-        name = type(error).__name__
+    def _failed(self, last: Slice, error: KafkaError) -> None:
+        """Drop the pages of a commit that failed or has an unknown outcome, and go back to the committed offset.
+
+        last: the last slice of the commit
+        """
+        owned, name = last.owned, type(error).__name__
         self._metrics.commit_failures.labels(name).inc()
         if stops(error):
             raise final_error(error, self._settings, "committing") from error
+        if not last.current:
+            return  # Another commit of the partition failed with it, and has dropped these pages.
         logger().warning(
             "a commit failed; its pages are read again from the committed offset",
             partition=owned.partition.partition,
             error=name,
             detail=str(error),
         )
-        self._partitions.reopen(owned, error, next_offset)
+        self._partitions.reopen(owned, error, last.next_offset)
 
     def _count(self, work: Sequence[JudgedSlice], outputs: OutputBatches) -> None:
         metrics = self._metrics
@@ -185,14 +204,15 @@ class Committer:
         return {} if self._rules is None else self._rules.taken(url.decode("utf-8", "replace") for url in urls)
 
 
-async def _unless_lost(owned: OwnedPartition, commit: Coroutine[Any, Any, None]) -> None:
-    """Await a commit, but cancel it when the partition is revoked meanwhile.
+async def _unless_dropped(owned: OwnedPartition, commit: Coroutine[Any, Any, None]) -> None:
+    """Await a commit, but cancel it when the partition is revoked or reopened meanwhile.
 
     aiokafka never completes a commit whose producer was stopped. A wait for it would block its micro-batches, and so
-    all intake, for ever. The next owner reads the committed offset and sees whether the commit succeeded.
+    all intake, for ever. The next owner, or the opening, reads the committed offset and sees whether the commit
+    succeeded.
     """
     async with TaskScope() as tasks:
-        both = [tasks.create_task(commit), tasks.create_task(owned.lost.wait())]
+        both = [tasks.create_task(commit), tasks.create_task(owned.dropped.wait())]
         # Not race(): a commit that a stopped producer has cancelled ends here without an error, too.
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
 

@@ -54,8 +54,8 @@ class OwnedPartition:
         self.committed = 0
         self.attempted = 0
         """Offset of the last commit that failed or has an unknown outcome."""
-        self.lost = asyncio.Event()
-        """Set in the phase LOST: commits in flight must be cancelled."""
+        self.dropped = asyncio.Event()
+        """Set when the pages in flight are dropped: their commits must be cancelled. Each epoch has its own event."""
         self.backoff = Backoff()
         """Wait before the next opening. It is reset by a successful commit."""
         self._phase = Phase.OPENING
@@ -105,11 +105,12 @@ class OwnedPartition:
         """Drop the pages in flight, because the partition is revoked."""
         self._move(Phase.LOST)
         self.drop()
-        self.lost.set()
 
     def drop(self) -> int:
         """Drop the pages in flight. Returns the new epoch."""
         self._epoch += 1
+        self.dropped.set()
+        self.dropped = asyncio.Event()
         return self._epoch
 
     def begin_slice(self) -> None:

@@ -126,6 +126,7 @@ class AnsweringProducer:
     def __init__(self, steps: list[str], failure: Exception | None) -> None:
         self._steps = steps
         self._failure = failure
+        self.answered = asyncio.Event()
 
     async def begin_transaction(self) -> None:
         self._steps.append("begin")
@@ -137,6 +138,7 @@ class AnsweringProducer:
 
     def _answer(self, delivery: asyncio.Future[None]) -> None:
         self._steps.append("delivered" if self._failure is None else "not delivered")
+        self.answered.set()
         if self._failure is None:
             delivery.set_result(None)
         else:
@@ -230,6 +232,53 @@ async def test_a_partition_without_a_producer_was_handed_over_and_commits_nothin
     await asyncio.sleep(0)
     assert len(finished) == 1
     assert not reopened.partitions
+
+
+class SlowGroup:
+    """A consumer whose group answers offset commits when `answers` is set, with `failure` if there is one."""
+
+    def __init__(self, steps: list[str], failure: Exception | None) -> None:
+        self._steps, self._failure = steps, failure
+        self.answers = asyncio.Event()
+
+    def assignment(self) -> set[TopicPartition]:
+        return {PARTITION}
+
+    async def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        await self.answers.wait()
+        self._steps.append(f"offset {offsets[PARTITION]}")
+        if self._failure is not None:
+            raise self._failure
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("failure", [None, KafkaTimeoutError()], ids=["committed", "failed"])
+async def test_at_least_once_sends_the_next_pages_while_an_offset_is_committed(failure: Exception | None) -> None:
+    steps, reopened, finished = list[str](), Reopened(), list[None]()
+    group = SlowGroup(steps, failure)
+    settings = Settings.model_validate({"service": {"guarantee": "at_least_once"}})
+    partitions, builder = cast("Partitions", reopened), cast("OutputBuilder", OneBatch())
+    consumer = cast("AIOKafkaConsumer", group)
+    committer = Committer(
+        settings, consumer, partitions, builder, Metrics(), lambda: finished.append(None), start_alone
+    )
+    owned = OwnedPartition(PARTITION)
+    owned.producer = producer = AnsweringProducer(steps, None)
+    for offset in (7, 8, 9):
+        producer.answered.clear()
+        committer.submit(batch_of(owned, offset))
+        await producer.answered.wait()
+    assert steps == ["delivered"] * 3
+    assert not finished, "pages are in flight until their offset is committed"
+    group.answers.set()
+    assert await owned.drained(5)
+    await asyncio.sleep(0)
+    assert len(finished) == 3
+    if failure is None:
+        assert steps[3:] == ["offset 8", "offset 10"]
+        assert (owned.committed, reopened.partitions) == (10, [])
+    else:
+        assert (owned.committed, reopened.partitions) == (0, [owned]), "it is reopened once"
 
 
 @pytest.mark.timeout(10)

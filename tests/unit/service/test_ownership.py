@@ -53,22 +53,23 @@ def test_every_phase_has_its_moves_and_only_a_lost_partition_has_none() -> None:
 @pytest.mark.parametrize(("before", "after"), LEGAL, ids=name)
 async def test_a_legal_move_is_made_and_drops_what_is_in_flight_where_it_must(before: Phase, after: Phase) -> None:
     owned = partition_in(before)
-    epoch = owned.epoch
+    epoch, dropped = owned.epoch, owned.dropped
     MOVE[after](owned)
     assert owned.phase is after
     assert owned.epoch - epoch == (after in DROPPING)
     assert owned.accepting == (after is Phase.ACCEPTING)
-    assert owned.lost.is_set() == (after is Phase.LOST)
+    assert dropped.is_set() == (after in DROPPING)
+    assert not owned.dropped.is_set(), "pages of the new epoch are in flight"
 
 
 @pytest.mark.parametrize(("before", "after"), ILLEGAL, ids=name)
 async def test_an_illegal_move_is_refused_and_changes_nothing(before: Phase, after: Phase) -> None:
     owned = partition_in(before)
-    held = (owned.epoch, owned.seek_to, owned.lost.is_set())
+    held = (owned.epoch, owned.seek_to, owned.dropped)
     with pytest.raises(IllegalMove, match=f"pages/3 cannot move from {before.name} to {after.name}"):
         MOVE[after](owned)
     assert owned.phase is before
-    assert (owned.epoch, owned.seek_to, owned.lost.is_set()) == held
+    assert (owned.epoch, owned.seek_to, owned.dropped) == held
 
 
 async def test_a_page_is_taken_only_between_a_seek_and_what_ends_it() -> None:

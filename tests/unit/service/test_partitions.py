@@ -194,11 +194,11 @@ async def test_a_partition_handed_over_has_a_new_epoch_and_no_producer(monkeypat
     owned = taken[PARTITION]
     assert owned is not None
     await broker.opened()
-    epoch = owned.epoch
+    epoch, dropped = owned.epoch, owned.dropped
     await taken.on_partitions_revoked([PARTITION])
     assert owned.epoch > epoch
     assert phase_of(owned) is Phase.LOST
-    assert owned.lost.is_set()
+    assert dropped.is_set()
     assert owned.producer is None
     assert not taken.all()
 
