@@ -28,6 +28,7 @@ from spotsieve.stream.service.log.signature_log import verdicts_of
 from spotsieve.stream.service.pages.commit import Committer
 from spotsieve.stream.service.pages.fetcher import Fetcher
 from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
+from spotsieve.stream.service.pages.offsets import StartOffsets
 from spotsieve.stream.service.pages.outputs import OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
@@ -73,6 +74,9 @@ class VerdictLog(Protocol):
     async def knows(self, partition: TopicPartition) -> bool:
         """Whether pages of this input partition were judged before."""
 
+    async def void(self, partition: TopicPartition) -> None:
+        """Remove the pending verdicts of this input partition before the pages of later appends are judged."""
+
     async def close(self) -> None:
         """Stop reading and writing."""
 
@@ -99,9 +103,8 @@ class Worker:
         self._tasks = TaskScope()
         self._log = log_of(self._waits)
         initial_partitions = facts["input"].partitions
-        self._partitions = Partitions(
-            settings, self._consumer, metrics, self._waits, self._tasks.start, self._log.knows, initial_partitions
-        )
+        start_offsets = StartOffsets(settings, self._consumer, self._log.knows, self._log.void, initial_partitions)
+        self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._tasks.start, start_offsets)
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._in_flight = InFlightLimit()
         self._committer = Committer(

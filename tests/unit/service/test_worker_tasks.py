@@ -196,6 +196,9 @@ class Log:
     async def knows(self, _: TopicPartition) -> bool:
         return False
 
+    async def void(self, _: TopicPartition) -> None:
+        pass
+
 
 class Clients:
     """The shared clients of producers."""
