@@ -78,6 +78,11 @@ class TopicFacts:
         return int(self.settings.get("max.message.bytes", DEFAULT_MESSAGE_BYTES))
 
     @property
+    def compacted(self) -> bool:
+        """Whether the broker keeps only the newest message of each key. It then rejects messages without a key."""
+        return "compact" in self.settings.get("cleanup.policy", "")
+
+    @property
     def codec(self) -> str | None:
         """The codec that the topic prescribes, or None if batches keep the codec of the producer.
 
@@ -152,7 +157,7 @@ def _check_carries(role: str, name: str, facts: TopicFacts, partitions: int, rul
             facts.max_message_bytes,
             f"raise max.message.bytes of {name!r}",
         )
-    if "compact" in facts.settings.get("cleanup.policy", ""):
+    if facts.compacted:
         raise SettingError(
             f"topics.{role}",
             "must not be compacted, because the state depends on every record",
@@ -181,6 +186,16 @@ def warn_of_losses(name: str, facts: TopicFacts) -> None:
         logger().warning(
             "the log topic can lose records when brokers fail, because a replica that lags may become the leader; "
             "set unclean.leader.election.enable=false",
+            topic=name,
+        )
+
+
+def warn_of_compaction(role: str, name: str, facts: TopicFacts) -> None:
+    """Warn if the input or an output topic keeps only one message of each key."""
+    if facts.compacted:
+        logger().warning(
+            f"topics.{role} is compacted, so the broker removes each message when a later one has the same key; set "
+            "cleanup.policy=delete to keep all of them",
             topic=name,
         )
 
@@ -291,6 +306,8 @@ async def check_topics(settings: Settings, new: bool = False) -> dict[str, Topic
         check_rounds(settings.cluster.shards, names, found)
     if settings.index.horizon_hours:
         warn_of_free_times(names["input"], found["input"], settings.index.horizon_hours)
+    for role in ("input", "novel", "duplicates", "rejected"):
+        warn_of_compaction(role, names[role], found[role])
     for role in ("novel", "duplicates", "rejected"):
         if found[role].max_message_bytes < LEAST_OUTPUT_BYTES:
             raise SettingError(

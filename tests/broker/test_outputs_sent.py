@@ -162,3 +162,22 @@ def test_pages_that_outputs_would_refuse_stop_no_worker(
     assert (passed.timestamp == old.timestamp_ms) is (not config)
     assert passed.timestamp == old.timestamp_ms or abs(passed.timestamp / 1000 - time.time()) < 300
     assert [dict(record.headers)["spotsieve-reason"] for record in dead] == [b"too_large"] * rejected
+
+
+@pytest.mark.timeout(300)
+def test_messages_without_keys_pass_into_compacted_outputs(kafka: Broker, topics: Topics, tmp_path: Path) -> None:
+    with TopicSet(kafka.bootstrap_servers) as made:
+        toml = made.toml()
+        for role in ("novel", "duplicates", "rejected"):
+            compacted = topics(role, config={"cleanup.policy": "compact"})
+            toml, made.names[role] = toml.replace(made.names[role], compacted), compacted
+            made.made.remove(role)
+        page = json_page(1, html_of(1)).value
+        with Spotsieve(tmp_path, toml) as service:
+            made.send([PageMessage(None, page), PageMessage(None, page), PageMessage(None, b"no json")])
+            service.start().until_ready()
+            made.until_all_committed()
+            assert service.terminate() == 0, service.text()
+        for offset, role in enumerate(("novel", "duplicates", "rejected")):
+            (record,) = made.read(role)
+            assert record.key == f"{made.names['input']}/0/{offset}".encode()

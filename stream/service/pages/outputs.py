@@ -215,6 +215,7 @@ class _TopicWriter:
         now = int(time.time() * 1000)
         self._now, self._first_time, self._last_time = now, now - before + CLOCKS_MS, now + after - CLOCKS_MS
         self._transactional = transactional
+        self._is_compacted = facts.compacted
         self._topic = topic
         self._partition = partition
         self._full: list[BatchBuilder] = []
@@ -225,21 +226,24 @@ class _TopicWriter:
     ) -> bool:
         """Append a message with the key and timestamp of `message`, or with the current time if the topic refuses it.
 
+        In a compacted topic, which rejects messages without a key, the page id is the key of such a message.
         most_key_bytes: a longer key is left out, and also a key with which the message exceeds the topic's limit
         Returns False and appends nothing if the message exceeds the topic's limit even when compressed.
         """
+        no_key = None
+        if self._is_compacted:
+            no_key = page_id_text(message.topic, message.partition, message.offset).encode()
         key = message.key
+        if key is None or (most_key_bytes is not None and len(key) > most_key_bytes):
+            key = no_key
         # aiokafka's compiled builder takes only a list.
         listed = list(headers)
         size = record_bytes(key, value, listed)
-        if key is not None and most_key_bytes is not None and len(key) > most_key_bytes:
-            size -= len(key)
-            key = None
         timestamp = self._timestamp(message)
         if size > self._most_plain_bytes:
-            key_is_optional = key is not None and most_key_bytes is not None
+            key_is_optional = key != no_key and most_key_bytes is not None
             return self._add_alone(timestamp, key, value, listed) or (
-                key_is_optional and self._add_alone(timestamp, None, value, listed)
+                key_is_optional and self._add_alone(timestamp, no_key, value, listed)
             )
         if self._open is not None and self._open.size() + size > self._most_plain_bytes:
             self._close()

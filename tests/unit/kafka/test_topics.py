@@ -94,6 +94,24 @@ async def test_an_output_that_cannot_take_our_headers_is_refused(role: str, monk
         await check_topics(Settings())
 
 
+@pytest.mark.parametrize("role", ["input", "novel", "duplicates", "rejected"])
+async def test_a_topic_of_pages_that_keeps_one_message_of_each_key_is_warned_of(
+    role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compacted = getattr(Settings().topics, role)
+
+    async def facts_of(_: Settings, names: list[str]) -> dict[str, TopicFacts]:
+        policies = {name: "compact,delete" if name == compacted else "delete" for name in names}
+        return {name: TopicFacts(1, {**KEPT, "cleanup.policy": policy}) for name, policy in policies.items()}
+
+    monkeypatch.setattr(topics, "topic_facts", facts_of)
+    with structlog.testing.capture_logs() as lines:
+        await check_topics(Settings())
+    said = [line for line in lines if f"topics.{role} is compacted" in line["event"]]
+    assert [(line["log_level"], line["topic"]) for line in said] == [("warning", compacted)]
+    assert sum("is compacted" in line["event"] for line in lines) == 1
+
+
 async def test_new_topics_are_looked_for_until_the_broker_that_is_asked_knows_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

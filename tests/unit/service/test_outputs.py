@@ -38,7 +38,7 @@ SETTINGS = Settings.model_validate({"input": {"format": "html"}})
 
 def outputs_of(
     *values: bytes | None,
-    key: bytes = b"http://a.example",
+    key: bytes | None = b"http://a.example",
     times: Sequence[int] = (),
     config: Mapping[str, str] = MappingProxyType({}),
     compression: str = "none",
@@ -119,6 +119,24 @@ async def test_a_tombstone_that_no_output_can_hold_is_a_dead_letter_that_names_i
     outputs, _ = outputs_of(None, key=random.Random(3).randbytes(2 * LIMIT))
     assert records_in(outputs) == {"pages.rejected": [(None, b"")]}
     assert (outputs.tombstones, outputs.dead_letters) == (0, {"too_large": 1})
+
+
+@pytest.mark.parametrize(
+    ("policy", "key"), [("delete", None), ("compact", b"pages/0/0"), ("compact,delete", b"pages/0/0")]
+)
+@pytest.mark.parametrize("value", [b"<p>a page</p>", None, b"no utf-8 \xff\x00" * LIMIT])
+async def test_a_message_without_a_key_has_its_page_id_as_key_in_a_compacted_output(
+    policy: str, key: bytes | None, value: bytes | None
+) -> None:
+    outputs, _ = outputs_of(value, key=None, config={"cleanup.policy": policy})
+    ((record,),) = records_in(outputs).values()
+    assert record == (key, value)
+
+
+async def test_a_key_that_is_too_large_for_a_compacted_output_is_replaced_by_the_page_id() -> None:
+    noise = random.Random(7).randbytes(2 * LIMIT)
+    outputs, _ = outputs_of(noise, key=noise, config={"cleanup.policy": "compact"})
+    assert records_in(outputs) == {"pages.rejected": [(b"pages/0/0", b"")]}
 
 
 @pytest.mark.parametrize("size", [LIMIT // 2, LIMIT - 400])
