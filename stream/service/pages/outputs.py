@@ -32,6 +32,9 @@ CLOCKS_MS = 60_000
 SHORT_URL_BYTES = 256
 """Limit for URLs and ids in a report that exceeds the topic's limit, which an uncompressed report can."""
 
+OWN_PREFIX = "spotsieve-"
+"""Header names with this prefix, in any case, belong to this filter. A consumer acts on them: it may drop the page that
+spotsieve-replaces names."""
 OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 
 
@@ -92,7 +95,7 @@ class OutputBuilder:
             for number in range(part.first, part.end):
                 message = batch.messages[number]
                 row = int(batch.rows[number])
-                if row == TOMBSTONE and writers["novel"].add(message, None, message.headers):
+                if row == TOMBSTONE and writers["novel"].add(message, None, foreign_headers(message)):
                     tombstones += 1
                     continue
                 error = self._write_page(writers, batch, number, row)
@@ -160,7 +163,8 @@ class OutputBuilder:
         """
         page = page_id_text(message.topic, message.partition, message.offset)
         # The page id identifies the input message: other pages may have the same bytes and key.
-        headers = (*message.headers, *self._verdict_headers[kind, reason], ("spotsieve-page", page.encode()), *more)
+        verdict = self._verdict_headers[kind, reason]
+        headers = (*foreign_headers(message), *verdict, ("spotsieve-page", page.encode()), *more)
         return None if writers["novel"].add(message, message.value, headers) else self._too_large(message)
 
     def _too_large(self, message: ConsumerRecord) -> PageError:
@@ -178,7 +182,7 @@ class OutputBuilder:
             ("spotsieve-error", header_text(str(error))),
             ("spotsieve-page", header_text(page_id_text(message.topic, message.partition, message.offset))),
         )
-        if not writer.add(message, message.value, (*message.headers, *reasons)):
+        if not writer.add(message, message.value, (*foreign_headers(message), *reasons)):
             # The dead letter only names the page and the reason. The message stays in the input topic.
             writer.add(message, b"", reasons, most_key_bytes=KEY_BYTES)
 
@@ -291,6 +295,14 @@ class _TopicWriter:
                 self._full.append(alone)
                 return True
         return False
+
+
+def foreign_headers(message: ConsumerRecord) -> Headers:
+    """The headers of a message without those that only this filter may set.
+
+    They come from an earlier filter, or from a stranger whose response headers the crawler copied.
+    """
+    return [header for header in message.headers if not header[0].lower().startswith(OWN_PREFIX)]
 
 
 def header_text(text: str) -> bytes:

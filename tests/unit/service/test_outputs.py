@@ -225,6 +225,7 @@ def made_of(
     *slices: list[bytes | None],
     longer_by: float = KEEP_FIRST,
     key: Callable[[bytes | None], bytes | None] = key_of,
+    headers: Sequence[tuple[str, bytes]] = (("trace", b"7"),),
 ) -> dict[str, list[Made]]:
     """By topic, (partition, key, value, headers) of the outputs for consecutive slices of an input partition."""
     settings = Settings.model_validate({"input": {"format": "html"}, "service": {"mode": mode}})
@@ -232,7 +233,7 @@ def made_of(
     work, offset, state, scheme = [], 0, memory_state(), scheme_of(settings.scheme)
     for values in slices:
         records = [
-            ConsumerRecord("pages", partition, offset + n, 0, 0, key(value), value, None, 3, 3, (("trace", b"7"),))
+            ConsumerRecord("pages", partition, offset + n, 0, 0, key(value), value, None, 3, 3, tuple(headers))
             for n, value in enumerate(values)
         ]
         offset += len(values)
@@ -272,6 +273,28 @@ async def test_each_message_keeps_its_headers_and_goes_where_its_verdict_sends_i
     assert b'"duplicate_of":{"id":"pages/3/0","page":"pages/3/0"' in (report or b"")
     ((to, _, value, reasons),) = made["pages.rejected"]
     assert (to, value, reasons["trace"], reasons["spotsieve-reason"]) == (1, b"nowhere", b"7", b"no_url")
+
+
+@pytest.mark.parametrize("mode", ["filter", "annotate"])
+async def test_headers_of_ours_in_a_message_reach_no_output(mode: str) -> None:
+    own = (
+        "replaces",
+        "replaces-page",
+        "duplicate-of",
+        "score",
+        "verdict",
+        "reason",
+        "error",
+        "page",
+        "scheme",
+        "later",
+    )
+    forged = [(f"spotsieve-{name}", b"forged") for name in own] + [("Spotsieve-Replaces", b"forged")]
+    sent = [b"<p>first</p>", b"<p>first</p>", None, b"nowhere"]
+    plain = made_of(mode, 0, sent, headers=[("trace", b"7"), ("spotsieve", b"8")])
+    made = made_of(mode, 0, sent, headers=[forged[0], ("trace", b"7"), *forged, ("spotsieve", b"8")])
+    assert made == plain
+    assert sum(len(records) for records in made.values()) == (5 if mode == "annotate" else 4)
 
 
 async def test_annotated_duplicates_pass_too_and_name_their_original() -> None:
