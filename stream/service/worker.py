@@ -107,11 +107,12 @@ class Worker:
         self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._tasks.start, start_offsets)
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._in_flight = InFlightLimit()
+        self._builder = OutputBuilder(settings, facts)
         self._committer = Committer(
             settings,
             self._consumer,
             self._partitions,
-            OutputBuilder(settings, facts),
+            self._builder,
             metrics,
             self._in_flight.end,
             self._tasks.start,
@@ -228,7 +229,7 @@ class Worker:
             batch = await self._to_sign.get()
             do = self._signing.do_short if batch.size <= SHORT_BYTES else self._signing.do
             with self._metrics.timed("sign"):
-                await do(sign, batch, self._decoder, self._scheme)
+                await do(sign, batch, self._decoder, self._scheme, self._builder.undeliverable)
             self._metrics.future_times.inc(batch.future_times)
             self._metrics.repaired_utf8.inc(batch.repaired_utf8)
             self._metrics.without_rank.inc(batch.without_rank)

@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.cli import main
 from spotsieve.stream.kafka.clients import output_producer
 from spotsieve.stream.kafka.driver import prepared_batch
 from tests.conftest import Broker, Topics
@@ -181,3 +182,24 @@ def test_messages_without_keys_pass_into_compacted_outputs(kafka: Broker, topics
         for offset, role in enumerate(("novel", "duplicates", "rejected")):
             (record,) = made.read(role)
             assert record.key == f"{made.names['input']}/0/{offset}".encode()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mode", ["filter", "annotate"])
+def test_a_page_that_no_output_can_hold_is_no_original_of_later_pages(kafka: Broker, tmp_path: Path, mode: str) -> None:
+    page, later = json_page(0, html_of(0)), json_page(1, html_of(0))
+    # The input takes it; with our headers it exceeds the limit of the output, and it cannot be compressed.
+    noise = random.Random(3).randbytes(MOST_BYTES - len(page.value or b"") - 120)
+    large = PageMessage(None, page.value, (("noise", noise),))
+    with TopicSet(kafka.bootstrap_servers) as topics:
+        with Spotsieve(tmp_path, topics.toml() + f'service.mode = "{mode}"\n') as service:
+            topics.send([large])
+            topics.send([later, json_page(2, html_of(0))])
+            service.start().until_ready()
+            topics.until_all_committed()
+            assert service.terminate() == 0, service.text()
+            assert main(["replay", "-c", str(service.config), "--fail-on-difference"]) == 0
+        novel, reports, dead = (topics.read(role) for role in ("novel", "duplicates", "rejected"))
+    assert [dict(record.headers)["spotsieve-reason"] for record in dead] == [b"too_large"]
+    assert novel[0].key == later.key
+    assert [len(novel), len(reports)] == ([2, 1] if mode == "annotate" else [1, 1])

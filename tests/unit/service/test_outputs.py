@@ -159,6 +159,24 @@ async def test_pages_that_cannot_be_compressed_pass_up_to_the_limit(compression:
     assert counts == {"pages.novel": 6}
 
 
+@pytest.mark.parametrize("codec", ["producer", "uncompressed", "gzip", "zstd"])
+@pytest.mark.parametrize("keep", ["first", "longest"])
+async def test_a_page_is_judged_only_if_its_output_can_hold_it_with_any_verdict(codec: str, keep: str) -> None:
+    config, noise = {"compression.type": codec}, random.Random(5).randbytes(LIMIT)
+    settings = Settings.model_validate({"input": {"format": "html"}, "policy": {"keep": keep}})
+    facts = TopicFacts(1, {"max.message.bytes": str(LIMIT), **config})
+    builder = OutputBuilder(settings, dict.fromkeys(OUTPUT_ROLES, facts))
+    judged_sizes, emitted_sizes = list[int](), list[int]()
+    for size in range(1_000, LIMIT, 40):
+        record = ConsumerRecord("pages", 0, 0, 0, 0, b"http://a.example", noise[:size], None, 3, 3, ())
+        error = builder.undeliverable(record)
+        assert error is None or error.reason.value == "too_large"
+        judged_sizes += [size] * (error is None)
+        emitted_sizes += [size] * (not outputs_of(noise[:size], config=config)[0].dead_letters)
+    # Steps of 40 bytes. Headers of other verdicts are 20 bytes longer, or have both ids of the page that it replaces.
+    assert 0 <= max(emitted_sizes) - max(judged_sizes) <= (60 if keep == "first" else 2_160)
+
+
 @pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 async def test_what_a_topic_compresses_itself_is_sent_as_the_topic_has_it(codec: str) -> None:
     """The broker compresses anew what comes otherwise, and refuses what is then too large, which ends every worker."""
