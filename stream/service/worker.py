@@ -102,6 +102,7 @@ class Worker:
         self._waits = Waits(metrics)
         self._tasks = TaskScope()
         self._log = log_of(self._waits)
+        self._facts = facts
         initial_partitions = facts["input"].partitions
         start_offsets = StartOffsets(settings, self._consumer, self._log.knows, self._log.void, initial_partitions)
         self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._tasks.start, start_offsets)
@@ -145,7 +146,7 @@ class Worker:
         """
         try:
             async with self._tasks:
-                self._tasks.start(BrokerWatch(self._settings, self._waits, self._assigned).run())
+                self._tasks.start(BrokerWatch(self._settings, self._waits, self._assigned, self._facts).run())
                 await race(self._start(), self._stopping.wait())
                 if not self._stopping.is_set():
                     await self._work()

@@ -216,6 +216,9 @@ class OneBatch:
     def is_short(self, _: int) -> bool:
         return True
 
+    def undeliverable(self, _: object) -> None:
+        pass
+
     def build(self, *_: object) -> OutputBatches:
         return OutputBatches([("pages.novel", 0, cast("Any", None))], Counter(), 0)
 
