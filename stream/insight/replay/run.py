@@ -37,7 +37,7 @@ from spotsieve.stream.insight.replay.comparison import (
     ReplayVerdict,
 )
 from spotsieve.stream.insight.replay.input import OrderedInput, ReplayOrder
-from spotsieve.stream.insight.replay.order import CommitMarks, ForgetEvent, ForgottenKeys, LogOrder
+from spotsieve.stream.insight.replay.order import CommitMarks, ForgetEvent, ForgottenKeys, LogOrder, highest_marks
 from spotsieve.stream.insight.replay.output import open_sink
 from spotsieve.stream.insight.replay.range import Bound, RangePlaces, span
 from spotsieve.stream.insight.replay.record import read_log, read_recorded
@@ -352,7 +352,7 @@ class Replay:
             if self._stopping:
                 break
             if isinstance(step, CommitMarks):
-                marks |= {mark.partition: mark for mark in step.committed}
+                marks = highest_marks([*marks.values(), *step.committed])
                 ends = bool(turns[ReplayOrder.AGAIN])
             elif isinstance(step, ForgetEvent):
                 ends = True
