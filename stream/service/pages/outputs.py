@@ -16,7 +16,15 @@ from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.kafka.driver.clients import new_batch
-from spotsieve.stream.kafka.topics import HEADER_TEXT_BYTES, KEY_BYTES, Headers, TopicFacts, record_bytes
+from spotsieve.stream.kafka.topics import (
+    HEADER_OVERHEAD_BYTES,
+    HEADER_TEXT_BYTES,
+    KEY_BYTES,
+    LEAST_OUTPUT_BYTES,
+    Headers,
+    TopicFacts,
+    record_bytes,
+)
 from spotsieve.stream.service.pages.microbatch import (
     POISON,
     REJECTED,
@@ -68,6 +76,8 @@ class OutputBuilder:
             for kind in Kind
             for reason in Reason
         }
+        # Most pages are small. A character of a header name has at most 4 bytes.
+        self._small_bytes = (facts["novel"].max_message_bytes - LEAST_OUTPUT_BYTES) // 8
         self._longest_headers = _longest_headers(settings, self._verdict_headers)
         self._compresses = any((facts[role].codec or settings.service.compression) != "none" for role in OUTPUT_ROLES)
 
@@ -102,9 +112,9 @@ class OutputBuilder:
 
         Such a page must not be judged: its copies would be dropped, although nobody received the page.
         """
+        if message_bytes(message) + HEADER_OVERHEAD_BYTES * len(message.headers) <= self._small_bytes:
+            return None
         headers = [*foreign_headers(message), *self._longest_headers, _page_header(message)]
-        if record_bytes(message.key, message.value, headers) <= self._facts["novel"].max_message_bytes // 2:
-            return None  # A writer costs more than this test, and most pages are small.
         return None if self._writer("novel", 0).fits(message, headers) else self._too_large(message)
 
     def _writer(self, role: str, partition: int) -> "_TopicWriter":
