@@ -92,7 +92,11 @@ class TopicFacts:
 
     @property
     def times_taken_ms(self) -> tuple[int, int]:
-        """Limits for a timestamp before and after the broker's clock, in milliseconds."""
+        """Limits for a timestamp before and after the broker's clock, in milliseconds.
+
+        The broker rejects a message beyond its own limits. It deletes a message that is older than the retention, at
+        once, so half of the retention is left for consumers.
+        """
         if self.settings.get("message.timestamp.type", "CreateTime") == "LogAppendTime":
             return ANY_TIME_MS, ANY_TIME_MS
         # Brokers before Kafka 4 also have one limit for both.
@@ -101,6 +105,9 @@ class TopicFacts:
             min(both, int(self.settings.get(f"message.timestamp.{side}.max.ms", ANY_TIME_MS)))
             for side in ("before", "after")
         )
+        retention = int(self.settings.get("retention.ms", FOREVER))
+        if retention >= 0 and "delete" in self.settings.get("cleanup.policy", "delete"):
+            before = min(before, retention // 2)
         return before, after
 
 

@@ -14,6 +14,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.kafka.clients import output_producer
 from spotsieve.stream.kafka.driver import prepared_batch
 from tests.conftest import Broker, Topics
@@ -203,3 +204,31 @@ def test_a_page_that_no_output_can_hold_is_no_original_of_later_pages(kafka: Bro
     assert [dict(record.headers)["spotsieve-reason"] for record in dead] == [b"too_large"]
     assert novel[0].key == later.key
     assert [len(novel), len(reports)] == ([2, 1] if mode == "annotate" else [1, 1])
+
+
+@pytest.mark.timeout(300)
+def test_pages_that_are_older_than_the_retention_of_the_outputs_are_not_deleted_at_once(tmp_path: Path) -> None:
+    prepare()
+    month_ms = 30 * 86_400_000
+    written_ms = int(time.time() * 1000) - month_ms
+    pages = [replace(json_page(number, html_of(number % 5)), timestamp_ms=written_ms + number) for number in range(8)]
+    often = {"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
+    with (
+        LocalKafka(settings=often) as broker,
+        TopicSet(broker.bootstrap_servers) as topics,
+        TopicSet(broker.bootstrap_servers, config={"retention.ms": str(7 * 86_400_000)}) as outputs,
+    ):
+        toml = topics.toml()
+        for role in ("novel", "duplicates", "rejected"):
+            toml = toml.replace(topics.names[role], outputs.names[role])
+        with Spotsieve(tmp_path, toml) as service:
+            topics.send([*pages, PageMessage(b"k", b"no json", timestamp_ms=written_ms)])
+            service.start().until_ready()
+            topics.until_all_committed()
+            assert service.terminate() == 0, service.text()
+            time.sleep(3)  # The broker looks for old messages several times.
+        assert {role: len(outputs.read(role)) for role in ("novel", "duplicates", "rejected")} == {
+            "novel": 5,
+            "duplicates": 3,
+            "rejected": 1,
+        }

@@ -293,7 +293,8 @@ class _TopicWriter:
     def _timestamp(self, message: ConsumerRecord) -> int:
         """The timestamp to send.
 
-        A timestamp that the topic refuses would stop every worker, and messages may have any.
+        A timestamp that the topic refuses would stop every worker, and one beyond its retention would delete the
+        message before anybody reads it. Messages may have any.
         """
         written = int(message.timestamp)
         return written if written < 0 or self._first_time <= written <= self._last_time else self._now

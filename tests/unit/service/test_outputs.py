@@ -199,10 +199,17 @@ async def test_what_a_topic_compresses_itself_is_sent_as_the_topic_has_it(codec:
         ({"message.timestamp.after.max.ms": "3600000"}, (True, True, False, True)),
         ({"message.timestamp.difference.max.ms": "86400000"}, (False, True, False, True)),
         ({"message.timestamp.before.max.ms": "1", "message.timestamp.type": "LogAppendTime"}, (True,) * 4),
+        ({"retention.ms": "86400000"}, (False, True, True, True)),
+        ({"retention.ms": "0", "cleanup.policy": "compact,delete"}, (False, False, True, True)),
+        ({"retention.ms": "-1"}, (True,) * 4),
+        ({"retention.ms": "0", "cleanup.policy": "compact"}, (True,) * 4),
+        ({"retention.ms": "0", "message.timestamp.type": "LogAppendTime"}, (True,) * 4),
     ],
 )
-async def test_a_time_that_an_output_refuses_becomes_now(topic: dict[str, str], kept: tuple[bool, ...]) -> None:
-    """A page with such a time would end every worker (InvalidTimestampError)."""
+async def test_a_time_that_an_output_refuses_or_deletes_becomes_now(
+    topic: dict[str, str], kept: tuple[bool, ...]
+) -> None:
+    """Such a page would end every worker (InvalidTimestampError), or be deleted before it is read."""
     now = int(time.time() * 1000)
     times = [978_307_200_000, now - 60_000, now + 10**11, -1]
     outputs, _ = outputs_of(*(f"<p>page {n}</p>".encode() for n in range(4)), times=times, config=topic)
