@@ -140,6 +140,16 @@ def check_rounds(shards: int, names: Mapping[str, str], found: Mapping[str, Topi
     _warn_of_retention("the topic of verdicts", "shard", names["verdicts"], found["verdicts"])
 
 
+def _warn_of_hidden_settings(names: Sequence[str]) -> None:
+    """Warn of topics whose settings the broker does not show."""
+    if names:
+        logger().warning(
+            "the settings of topics cannot be read, so their compaction, retention, limits and codec are not checked, "
+            "and Kafka's defaults are assumed; grant the user DescribeConfigs on these topics",
+            topics=list(names),
+        )
+
+
 def _warn_of_retention(topic: str, rebuilt: str, name: str, facts: TopicFacts) -> None:
     """Warn of a retention by time or size. topic, rebuilt: in words, the topic and what is rebuilt from it"""
     retention = {setting: facts.settings.get(setting, FOREVER) for setting in ("retention.ms", "retention.bytes")}
@@ -308,6 +318,7 @@ async def check_topics(settings: Settings, new: bool = False) -> dict[str, Topic
                 f"topics.{role}", "does not exist on the broker", name, "create it: `spotsieve topics create`"
             )
     found = {role: facts[name] for role, name in names.items()}
+    _warn_of_hidden_settings(sorted(name for name in names.values() if not facts[name].settings))
     check_log(names["log"], found["log"])
     if settings.cluster.shards:
         check_rounds(settings.cluster.shards, names, found)
@@ -404,7 +415,7 @@ async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, Topi
     for response in await admin.describe_configs(resources) if resources else []:
         for _, _, _, name, entries in response.resources:
             configs[name] = {entry[0]: entry[1] for entry in entries}
-    # Reading topic settings needs a separate right. Without it, the checks assume the broker's defaults.
+    # Reading topic settings needs a separate right. Without it, a topic has no settings here.
     return {
         name: TopicFacts(len(rows), configs.get(name, {}), len(rows[0]["replicas"]) if rows else 0)
         for name, rows in found.items()
