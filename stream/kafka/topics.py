@@ -44,6 +44,7 @@ their names and the verdict), and a report up to 8 KB compressed (three URLs or 
 page."""
 FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
+DEFAULT_RETENTION_MS = 7 * 86_400_000
 ANY_TIME_MS = 2**63 - 1
 """Brokers before Kafka 4 accept any timestamp, or do not report their limit."""
 TOPIC_CODECS = {"uncompressed": "none", **{codec: codec for codec in ("gzip", "snappy", "lz4", "zstd")}}
@@ -105,7 +106,7 @@ class TopicFacts:
             min(both, int(self.settings.get(f"message.timestamp.{side}.max.ms", ANY_TIME_MS)))
             for side in ("before", "after")
         )
-        retention = int(self.settings.get("retention.ms", FOREVER))
+        retention = int(self.settings.get("retention.ms", FOREVER if self.settings else DEFAULT_RETENTION_MS))
         if retention >= 0 and "delete" in self.settings.get("cleanup.policy", "delete"):
             before = min(before, retention // 2)
         return before, after

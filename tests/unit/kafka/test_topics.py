@@ -13,6 +13,7 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka import topics
 from spotsieve.stream.kafka.topics import (
+    ANY_TIME_MS,
     LOG_RECORD_BYTES,
     TopicFacts,
     check_log,
@@ -28,6 +29,11 @@ def test_a_log_that_keeps_every_record_is_taken_without_a_word() -> None:
     with structlog.testing.capture_logs() as lines:
         check_log("signatures", TopicFacts(1, KEPT))
     assert not lines
+
+
+def test_a_topic_without_readable_settings_is_taken_to_have_the_retention_of_kafka() -> None:
+    assert TopicFacts(1, {}).times_taken_ms[0] == 7 * 86_400_000 // 2
+    assert TopicFacts(1, KEPT).times_taken_ms[0] == ANY_TIME_MS
 
 
 def test_a_log_that_forgets_is_warned_of() -> None:
