@@ -277,9 +277,7 @@ def test_two_configurations_with_one_log_or_different_groups_are_rejected(
 
 
 @pytest.mark.timeout(600)
-def test_messages_of_a_recreated_input_are_not_signed_for_the_pages_that_had_their_offsets(
-    kafka: Broker, tmp_path: Path
-) -> None:
+def test_messages_of_a_recreated_input_are_not_signed_for_earlier_pages(kafka: Broker, tmp_path: Path) -> None:
     pages = [json_page(number, html_of(number % 5)) for number in range(10)]
     others = [json_page(100 + number, html_of(100 + number)) for number in range(8)]
     with TopicSet(kafka.bootstrap_servers) as topics, new_log(topics) as log:

@@ -207,7 +207,7 @@ def test_a_page_that_no_output_can_hold_is_no_original_of_later_pages(kafka: Bro
 
 
 @pytest.mark.timeout(300)
-def test_pages_that_are_older_than_the_retention_of_the_outputs_are_not_deleted_at_once(tmp_path: Path) -> None:
+def test_pages_older_than_the_retention_of_outputs_are_not_deleted_at_once(tmp_path: Path) -> None:
     prepare()
     month_ms = 30 * 86_400_000
     written_ms = int(time.time() * 1000) - month_ms
@@ -226,7 +226,7 @@ def test_pages_that_are_older_than_the_retention_of_the_outputs_are_not_deleted_
             service.start().until_ready()
             topics.until_all_committed()
             assert service.terminate() == 0, service.text()
-            time.sleep(3)  # The broker looks for old messages several times.
+            time.sleep(3)  # Time itself: the broker looks for old messages several times.
         assert {role: len(outputs.read(role)) for role in ("novel", "duplicates", "rejected")} == {
             "novel": 5,
             "duplicates": 3,

@@ -102,7 +102,7 @@ def test_lost_offsets_of_known_pages_are_refused_until_somebody_chooses(kafka: B
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("shards", [0, 2])
-def test_pages_of_a_recreated_input_do_not_get_the_verdicts_of_pages_that_had_their_offsets(
+def test_pages_of_a_recreated_input_do_not_get_the_verdicts_of_earlier_pages(
     kafka: Broker, tmp_path: Path, shards: int
 ) -> None:
     copies = [json_page(100 + number, html_of(0)) for number in range(20)]

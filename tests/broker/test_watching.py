@@ -79,9 +79,7 @@ def test_an_input_topic_that_is_recreated_at_once_ends_the_service_with_the_reas
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("role", ["novel", "duplicates"])
-def test_an_output_that_is_recreated_with_fewer_partitions_ends_the_service_with_the_reason(
-    kafka: Broker, tmp_path: Path, role: str
-) -> None:
+def test_an_output_recreated_with_fewer_partitions_ends_the_service(kafka: Broker, tmp_path: Path, role: str) -> None:
     first, later = (
         [replace(json_page(number, html_of(number % 30)), partition=number % 3) for number in numbers]
         for numbers in (range(60), range(100, 130))
