@@ -119,7 +119,7 @@ async def read_verdicts(settings: Settings, take: Callable[[Statement], None], o
 def _header_statement(message: ConsumerRecord, decoder: Decoder) -> Statement | None:
     """The verdict in the headers of an emitted page; None if the headers are not from Spotsieve."""
     # The last header of a name counts: the page may already have headers from another filter.
-    headers = {name: value.decode("utf-8", "replace") for name, value in message.headers}
+    headers = {name: (value or b"").decode("utf-8", "replace") for name, value in message.headers}
     page, verdict = headers.get("spotsieve-page", ""), headers.get("spotsieve-verdict", "")
     if not page or not verdict:
         return None

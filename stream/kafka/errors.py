@@ -180,8 +180,8 @@ def _of_connection(error: KafkaError, kafka: KafkaSettings, step: str, detail: s
             "kafka",
             f"denies permission while {step}: {detail}",
             kafka.sasl_username or "anonymous",
-            "grant the user Read on input and log, Write on outputs and log, Read on the group, and Write on the "
-            f"transactional ids with prefix {kafka.group_id!r}",
+            "grant the user Read on input and log, Write on outputs and log, DescribeConfigs on all topics, "
+            f"Read on the group, and Write on the transactional ids with prefix {kafka.group_id!r}",
         )
     return None
 

@@ -44,6 +44,7 @@ their names and the verdict), and a report up to 8 KB compressed (three URLs or 
 page."""
 FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
+DEFAULT_RETENTION_MS = 7 * 86_400_000
 ANY_TIME_MS = 2**63 - 1
 """Brokers before Kafka 4 accept any timestamp, or do not report their limit."""
 TOPIC_CODECS = {"uncompressed": "none", **{codec: codec for codec in ("gzip", "snappy", "lz4", "zstd")}}
@@ -78,6 +79,11 @@ class TopicFacts:
         return int(self.settings.get("max.message.bytes", DEFAULT_MESSAGE_BYTES))
 
     @property
+    def compacted(self) -> bool:
+        """Whether the broker keeps only the newest message of each key. It then rejects messages without a key."""
+        return "compact" in self.settings.get("cleanup.policy", "")
+
+    @property
     def codec(self) -> str | None:
         """The codec that the topic prescribes, or None if batches keep the codec of the producer.
 
@@ -87,7 +93,11 @@ class TopicFacts:
 
     @property
     def times_taken_ms(self) -> tuple[int, int]:
-        """Limits for a timestamp before and after the broker's clock, in milliseconds."""
+        """Limits for a timestamp before and after the broker's clock, in milliseconds.
+
+        The broker rejects a message beyond its own limits. It deletes a message that is older than the retention, at
+        once, so half of the retention is left for consumers.
+        """
         if self.settings.get("message.timestamp.type", "CreateTime") == "LogAppendTime":
             return ANY_TIME_MS, ANY_TIME_MS
         # Brokers before Kafka 4 also have one limit for both.
@@ -96,6 +106,9 @@ class TopicFacts:
             min(both, int(self.settings.get(f"message.timestamp.{side}.max.ms", ANY_TIME_MS)))
             for side in ("before", "after")
         )
+        retention = int(self.settings.get("retention.ms", FOREVER if self.settings else DEFAULT_RETENTION_MS))
+        if retention >= 0 and "delete" in self.settings.get("cleanup.policy", "delete"):
+            before = min(before, retention // 2)
         return before, after
 
 
@@ -128,6 +141,16 @@ def check_rounds(shards: int, names: Mapping[str, str], found: Mapping[str, Topi
     _warn_of_retention("the topic of verdicts", "shard", names["verdicts"], found["verdicts"])
 
 
+def _warn_of_hidden_settings(names: Sequence[str]) -> None:
+    """Warn of topics whose settings the broker does not show."""
+    if names:
+        logger().warning(
+            "the settings of topics cannot be read, so their compaction, retention, limits and codec are not checked, "
+            "and Kafka's defaults are assumed; grant the user DescribeConfigs on these topics",
+            topics=list(names),
+        )
+
+
 def _warn_of_retention(topic: str, rebuilt: str, name: str, facts: TopicFacts) -> None:
     """Warn of a retention by time or size. topic, rebuilt: in words, the topic and what is rebuilt from it"""
     retention = {setting: facts.settings.get(setting, FOREVER) for setting in ("retention.ms", "retention.bytes")}
@@ -152,7 +175,7 @@ def _check_carries(role: str, name: str, facts: TopicFacts, partitions: int, rul
             facts.max_message_bytes,
             f"raise max.message.bytes of {name!r}",
         )
-    if "compact" in facts.settings.get("cleanup.policy", ""):
+    if facts.compacted:
         raise SettingError(
             f"topics.{role}",
             "must not be compacted, because the state depends on every record",
@@ -181,6 +204,16 @@ def warn_of_losses(name: str, facts: TopicFacts) -> None:
         logger().warning(
             "the log topic can lose records when brokers fail, because a replica that lags may become the leader; "
             "set unclean.leader.election.enable=false",
+            topic=name,
+        )
+
+
+def warn_of_compaction(role: str, name: str, facts: TopicFacts) -> None:
+    """Warn if the input or an output topic keeps only one message of each key."""
+    if facts.compacted:
+        logger().warning(
+            f"topics.{role} is compacted, so the broker removes each message when a later one has the same key; set "
+            "cleanup.policy=delete to keep all of them",
             topic=name,
         )
 
@@ -286,11 +319,14 @@ async def check_topics(settings: Settings, new: bool = False) -> dict[str, Topic
                 f"topics.{role}", "does not exist on the broker", name, "create it: `spotsieve topics create`"
             )
     found = {role: facts[name] for role, name in names.items()}
+    _warn_of_hidden_settings(sorted(name for name in names.values() if not facts[name].settings))
     check_log(names["log"], found["log"])
     if settings.cluster.shards:
         check_rounds(settings.cluster.shards, names, found)
     if settings.index.horizon_hours:
         warn_of_free_times(names["input"], found["input"], settings.index.horizon_hours)
+    for role in ("input", "novel", "duplicates", "rejected"):
+        warn_of_compaction(role, names[role], found[role])
     for role in ("novel", "duplicates", "rejected"):
         if found[role].max_message_bytes < LEAST_OUTPUT_BYTES:
             raise SettingError(
@@ -380,7 +416,7 @@ async def _facts(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, Topi
     for response in await admin.describe_configs(resources) if resources else []:
         for _, _, _, name, entries in response.resources:
             configs[name] = {entry[0]: entry[1] for entry in entries}
-    # Reading topic settings needs a separate right. Without it, the checks assume the broker's defaults.
+    # Reading topic settings needs a separate right. Without it, a topic has no settings here.
     return {
         name: TopicFacts(len(rows), configs.get(name, {}), len(rows[0]["replicas"]) if rows else 0)
         for name, rows in found.items()

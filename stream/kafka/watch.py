@@ -1,14 +1,15 @@
 """Watches the broker and its topics while a worker works, and keeps the waits of the process.
 
-BrokerWatch polls the metadata. It stops the process if a topic was deleted or recreated, or a login is refused, and
-reports a worker that gets no partition. Waits lists the steps that wait for the broker, for /readyz and a metric.
-Backoff makes each wait before a retry longer.
+BrokerWatch polls the metadata. It stops the process if a topic was deleted or recreated or has lost partitions, or a
+login is refused, and reports a worker that gets no partition. Waits lists the steps that wait for the broker, for
+/readyz and a metric. Backoff makes each wait before a retry longer.
 """
 
 import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError
@@ -19,7 +20,7 @@ from spotsieve.stream.kafka.clients import client_options, stop_client
 from spotsieve.stream.kafka.connectivity import refusal
 from spotsieve.stream.kafka.driver.clients import KafkaClient
 from spotsieve.stream.kafka.driver.requests import TopicMetadata, read_metadata, read_owned
-from spotsieve.stream.kafka.topics import names_of
+from spotsieve.stream.kafka.topics import TopicFacts, names_of
 from spotsieve.stream.observe.metrics import Metrics
 
 NO_LEADER = -1
@@ -46,7 +47,9 @@ RECREATED_STEP = {
     "verdicts": "start every shard with an empty state directory, which the log rebuilds",
     "log": "restart with a new log (topics.log) and an empty index.directory",
 }
-"""By role, the next step after a topic was recreated. Messages go on into a recreated output."""
+"""By role, the next step after a topic was recreated. Messages go on into a recreated output of as many partitions."""
+FEWER_PARTITIONS = "was recreated with fewer partitions while the service ran"
+FEWER_STEP = "restart; later messages go on into the partitions that it has now"
 NEXT_STEP = {
     "input": "create it again (`spotsieve topics create`) and restart with kafka.restart_from=earliest; pages that "
     "were not read are lost",
@@ -94,14 +97,24 @@ class BrokerWatch:
     would hang without a message.
     """
 
-    def __init__(self, settings: Settings, waits: Waits, assigned: Callable[[], int | None] = lambda: None) -> None:
-        """assigned(): number of input partitions of this worker; None while it takes part in no group"""
+    def __init__(
+        self,
+        settings: Settings,
+        waits: Waits,
+        assigned: Callable[[], int | None] = lambda: None,
+        facts: Mapping[str, TopicFacts] = MappingProxyType({}),
+    ) -> None:
+        """assigned(): number of input partitions of this worker; None while it takes part in no group
+
+        facts: by role, the topics as they were when the process began, if it needs their partitions
+        """
         self._settings = settings
         self._waits = waits
         self._assigned = assigned
         self._roles = {name: role for role, name in names_of(settings).items()}
         self._faults: dict[tuple[str, str], float] = {}
         self._ids: dict[str, bytes] = {}
+        self._partitions = {name: facts[role].partitions for name, role in self._roles.items() if role in facts}
         self._none_since: float | None = None
         self._group_due = 0.0
         self._failed_polls = 0
@@ -112,7 +125,8 @@ class BrokerWatch:
     async def run(self) -> None:
         """Poll for ever.
 
-        Raises BrokerError if a topic was deleted or recreated, or if login or certificate are refused.
+        Raises BrokerError if a topic was deleted or recreated or has lost partitions, or if login or certificate are
+        refused.
         """
         options = client_options(self._settings.kafka)
         client = KafkaClient(**options)
@@ -176,7 +190,7 @@ class BrokerWatch:
             raise refused
 
     def _check(self, topics: Mapping[str, TopicMetadata]) -> None:
-        """Raise BrokerError for a topic that was deleted or recreated GONE_SECONDS ago."""
+        """Raise BrokerError for a topic that was deleted or recreated, or lost partitions, GONE_SECONDS ago."""
         now = time.monotonic()
         found = set[tuple[str, str]]()
         for name, topic in topics.items():
@@ -184,13 +198,17 @@ class BrokerWatch:
                 found.add((name, "was deleted from the broker while the service ran"))
             elif topic.id is not None and self._ids.setdefault(name, topic.id) != topic.id:
                 found.add((name, "was deleted and created again while the service ran"))
+            if not topic.error and len(topic.leaders) < self._partitions.get(name, 0):
+                found.add((name, FEWER_PARTITIONS))
         self._faults = {fault: self._faults.get(fault, now) for fault in found}
         for (name, rule), since in self._faults.items():
             role = self._roles[name]
             is_missing = topics[name].error != 0
-            if now - since < GONE_SECONDS or not (is_missing or role in RECREATED_STEP):
+            steps = {role: FEWER_STEP} if rule == FEWER_PARTITIONS else {}
+            steps = NEXT_STEP if is_missing else steps | RECREATED_STEP
+            if now - since < GONE_SECONDS or not (is_missing or role in steps):
                 continue
-            step = NEXT_STEP.get(role, NEXT_STEP["novel"]) if is_missing else RECREATED_STEP[role]
+            step = steps.get(role, NEXT_STEP["novel"])
             raise BrokerError(f"topics.{role}", rule, name, step)
 
     async def _report_no_partitions(self, client: KafkaClient, topics: Mapping[str, TopicMetadata]) -> None:

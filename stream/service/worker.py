@@ -28,6 +28,7 @@ from spotsieve.stream.service.log.signature_log import verdicts_of
 from spotsieve.stream.service.pages.commit import Committer
 from spotsieve.stream.service.pages.fetcher import Fetcher
 from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
+from spotsieve.stream.service.pages.offsets import StartOffsets
 from spotsieve.stream.service.pages.outputs import OutputBuilder
 from spotsieve.stream.service.pages.ownership import OwnedPartition
 from spotsieve.stream.service.pages.partitions import Partitions
@@ -73,6 +74,9 @@ class VerdictLog(Protocol):
     async def knows(self, partition: TopicPartition) -> bool:
         """Whether pages of this input partition were judged before."""
 
+    async def void(self, partition: TopicPartition) -> None:
+        """Remove the pending verdicts of this input partition before the pages of later appends are judged."""
+
     async def close(self) -> None:
         """Stop reading and writing."""
 
@@ -98,17 +102,18 @@ class Worker:
         self._waits = Waits(metrics)
         self._tasks = TaskScope()
         self._log = log_of(self._waits)
+        self._facts = facts
         initial_partitions = facts["input"].partitions
-        self._partitions = Partitions(
-            settings, self._consumer, metrics, self._waits, self._tasks.start, self._log.knows, initial_partitions
-        )
+        start_offsets = StartOffsets(settings, self._consumer, self._log.knows, self._log.void, initial_partitions)
+        self._partitions = Partitions(settings, self._consumer, metrics, self._waits, self._tasks.start, start_offsets)
         self._fetcher = Fetcher(settings, self._consumer, self._partitions, metrics, self._waits)
         self._in_flight = InFlightLimit()
+        self._builder = OutputBuilder(settings, facts)
         self._committer = Committer(
             settings,
             self._consumer,
             self._partitions,
-            OutputBuilder(settings, facts),
+            self._builder,
             metrics,
             self._in_flight.end,
             self._tasks.start,
@@ -141,7 +146,7 @@ class Worker:
         """
         try:
             async with self._tasks:
-                self._tasks.start(BrokerWatch(self._settings, self._waits, self._assigned).run())
+                self._tasks.start(BrokerWatch(self._settings, self._waits, self._assigned, self._facts).run())
                 await race(self._start(), self._stopping.wait())
                 if not self._stopping.is_set():
                     await self._work()
@@ -225,7 +230,7 @@ class Worker:
             batch = await self._to_sign.get()
             do = self._signing.do_short if batch.size <= SHORT_BYTES else self._signing.do
             with self._metrics.timed("sign"):
-                await do(sign, batch, self._decoder, self._scheme)
+                await do(sign, batch, self._decoder, self._scheme, self._builder.undeliverable)
             self._metrics.future_times.inc(batch.future_times)
             self._metrics.repaired_utf8.inc(batch.repaired_utf8)
             self._metrics.without_rank.inc(batch.without_rank)

@@ -274,3 +274,30 @@ def test_two_configurations_with_one_log_or_different_groups_are_rejected(
             assert main([*run, *(word for one in given for word in ("--set", one))]) in (2, 4)
             assert told in capsys.readouterr().err
             assert time.monotonic() - began < 60
+
+
+@pytest.mark.timeout(600)
+def test_messages_of_a_recreated_input_are_not_signed_for_earlier_pages(kafka: Broker, tmp_path: Path) -> None:
+    pages = [json_page(number, html_of(number % 5)) for number in range(10)]
+    others = [json_page(100 + number, html_of(100 + number)) for number in range(8)]
+    with TopicSet(kafka.bootstrap_servers) as topics, new_log(topics) as log:
+        sides = Sides(tmp_path, topics, log, "scheme.shingle_words = 4\n", 'kafka.restart_from = "earliest"\n')
+        with sides.old as old, sides.switching as switching, sides.new as new:
+            topics.send(pages)
+            old.start().until_ready()
+            topics.until_all_committed()
+            assert old.terminate() == 0, old.text()
+            topics.make_anew("input")
+            topics.send(others)
+            old.start().until_ready()
+            topics.until_all_committed()
+            assert old.terminate() == 0, old.text()
+            report = sides.moved(switching)
+            assert (report["pages"], report["pages_gone"], report["unsent"]) == (18, 10, 0)
+            topics.send([json_page(200, html_of(105)), json_page(201, html_of(0))])
+            new.start().until_ready()
+            topics.until_all_committed()
+            assert new.terminate() == 0, new.text()
+        sent = verdicts_sent(topics)
+    # The first is a copy of a page of the recreated topic; the content of the other one's original is gone.
+    assert [sent[f"https://crawl.example/{number}".encode()][0][0] for number in (200, 201)] == ["duplicate", "novel"]

@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
+from spotsieve.stream.cli import main
 from tests.conftest import Broker
 from tests.fixtures.brokers.odd_headers import AnyName
 from tests.fixtures.brokers.topics import TopicSet, header
@@ -73,6 +74,8 @@ def test_odd_messages_come_out_once_each_and_the_page_behind_them_is_judged(kafk
         service.start()
         topics.until_all_committed()
         assert service.terminate() == 0, service.text()
+        for command in (["clusters", "--topics"], ["replay"], ["topics", "save", str(tmp_path / "pages.jsonl")]):
+            assert main([*command, "-c", str(service.config)]) == 0, command
         novel, duplicates, rejected = (topics.read(role) for role in ("novel", "duplicates", "rejected"))
     pages = [header(record, "spotsieve-page") for record in (*novel, *rejected)]
     pages += [orjson.loads(report.value)["page"]["id"].encode() for report in duplicates]

@@ -13,6 +13,8 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.cli import main
+from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.kafka.clients import output_producer
 from spotsieve.stream.kafka.driver import prepared_batch
 from tests.conftest import Broker, Topics
@@ -162,3 +164,71 @@ def test_pages_that_outputs_would_refuse_stop_no_worker(
     assert (passed.timestamp == old.timestamp_ms) is (not config)
     assert passed.timestamp == old.timestamp_ms or abs(passed.timestamp / 1000 - time.time()) < 300
     assert [dict(record.headers)["spotsieve-reason"] for record in dead] == [b"too_large"] * rejected
+
+
+@pytest.mark.timeout(300)
+def test_messages_without_keys_pass_into_compacted_outputs(kafka: Broker, topics: Topics, tmp_path: Path) -> None:
+    with TopicSet(kafka.bootstrap_servers) as made:
+        toml = made.toml()
+        for role in ("novel", "duplicates", "rejected"):
+            compacted = topics(role, config={"cleanup.policy": "compact"})
+            toml, made.names[role] = toml.replace(made.names[role], compacted), compacted
+            made.made.remove(role)
+        page = json_page(1, html_of(1)).value
+        with Spotsieve(tmp_path, toml) as service:
+            made.send([PageMessage(None, page), PageMessage(None, page), PageMessage(None, b"no json")])
+            service.start().until_ready()
+            made.until_all_committed()
+            assert service.terminate() == 0, service.text()
+        for offset, role in enumerate(("novel", "duplicates", "rejected")):
+            (record,) = made.read(role)
+            assert record.key == f"{made.names['input']}/0/{offset}".encode()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mode", ["filter", "annotate"])
+def test_a_page_that_no_output_can_hold_is_no_original_of_later_pages(kafka: Broker, tmp_path: Path, mode: str) -> None:
+    page, later = json_page(0, html_of(0)), json_page(1, html_of(0))
+    # The input takes it; with our headers it exceeds the limit of the output, and it cannot be compressed.
+    noise = random.Random(3).randbytes(MOST_BYTES - len(page.value or b"") - 120)
+    large = PageMessage(None, page.value, (("noise", noise),))
+    with TopicSet(kafka.bootstrap_servers) as topics:
+        with Spotsieve(tmp_path, topics.toml() + f'service.mode = "{mode}"\n') as service:
+            topics.send([large])
+            topics.send([later, json_page(2, html_of(0))])
+            service.start().until_ready()
+            topics.until_all_committed()
+            assert service.terminate() == 0, service.text()
+            assert main(["replay", "-c", str(service.config), "--fail-on-difference"]) == 0
+        novel, reports, dead = (topics.read(role) for role in ("novel", "duplicates", "rejected"))
+    assert [dict(record.headers)["spotsieve-reason"] for record in dead] == [b"too_large"]
+    assert novel[0].key == later.key
+    assert [len(novel), len(reports)] == ([2, 1] if mode == "annotate" else [1, 1])
+
+
+@pytest.mark.timeout(300)
+def test_pages_older_than_the_retention_of_outputs_are_not_deleted_at_once(tmp_path: Path) -> None:
+    prepare()
+    month_ms = 30 * 86_400_000
+    written_ms = int(time.time() * 1000) - month_ms
+    pages = [replace(json_page(number, html_of(number % 5)), timestamp_ms=written_ms + number) for number in range(8)]
+    often = {"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
+    with (
+        LocalKafka(settings=often) as broker,
+        TopicSet(broker.bootstrap_servers) as topics,
+        TopicSet(broker.bootstrap_servers, config={"retention.ms": str(7 * 86_400_000)}) as outputs,
+    ):
+        toml = topics.toml()
+        for role in ("novel", "duplicates", "rejected"):
+            toml = toml.replace(topics.names[role], outputs.names[role])
+        with Spotsieve(tmp_path, toml) as service:
+            topics.send([*pages, PageMessage(b"k", b"no json", timestamp_ms=written_ms)])
+            service.start().until_ready()
+            topics.until_all_committed()
+            assert service.terminate() == 0, service.text()
+            time.sleep(3)  # Time itself: the broker looks for old messages several times.
+        assert {role: len(outputs.read(role)) for role in ("novel", "duplicates", "rejected")} == {
+            "novel": 5,
+            "duplicates": 3,
+            "rejected": 1,
+        }

@@ -1,6 +1,7 @@
 """Where a partition begins that has no committed offset: chosen once and committed, or refused where it was lost."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.conftest import Broker
 from tests.fixtures.brokers.topics import TopicSet
 from tests.fixtures.pages.crawls import html_of, json_page
 from tests.fixtures.services.oracle import verdicts_sent
+from tests.fixtures.services.roles import Roles
 from tests.fixtures.services.service import Spotsieve
 from tests.fixtures.waiting import SECONDS, wait_until
 
@@ -96,3 +98,28 @@ def test_lost_offsets_of_known_pages_are_refused_until_somebody_chooses(kafka: B
         assert {key: len(sent) for key, sent in verdicts_sent(topics).items()} == {
             page.key: 1 for page in (*pages, *later)
         }
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("shards", [0, 2])
+def test_pages_of_a_recreated_input_do_not_get_the_verdicts_of_earlier_pages(
+    kafka: Broker, tmp_path: Path, shards: int
+) -> None:
+    copies = [json_page(100 + number, html_of(0)) for number in range(20)]
+    others = [json_page(200 + number, html_of(200 + number)) for number in range(21)]
+    with TopicSet(kafka.bootstrap_servers, shards=shards) as topics:
+        for pages, more in (([json_page(0, html_of(0)), *copies], ""), (others, 'kafka.restart_from = "earliest"\n')):
+            topics.send(pages)
+            with contextlib.ExitStack() as stack:
+                if shards:
+                    roles = stack.enter_context(Roles(tmp_path, topics, 1, shards, 1, topics.toml() + more)).start()
+                    worker = roles["worker-0"]
+                else:
+                    worker = stack.enter_context(Spotsieve(tmp_path, topics.toml() + more)).start().until_ready()
+                topics.until_all_committed()
+                # The worker appends no record after its last commit, so its last verdicts are still pending.
+                assert worker.terminate() == 0, worker.text()
+            topics.make_anew("input")
+        novel = [record.key for record in topics.read("novel")]
+        assert set(novel) == {b"https://crawl.example/0", *(page.key for page in others)}
+        assert len(topics.read("duplicates")) == len(copies)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,24 @@ def test_an_input_topic_that_is_recreated_at_once_ends_the_service_with_the_reas
         assert "restart with kafka.restart_from=earliest" in line
         topics.send(pages.messages[30:])
         service.toml += 'kafka.restart_from = "earliest"\n'
+        service.start().until_ready()
+        topics.until_all_committed()
+        assert service.terminate() == 0, service.text()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("role", ["novel", "duplicates"])
+def test_an_output_recreated_with_fewer_partitions_ends_the_service(kafka: Broker, tmp_path: Path, role: str) -> None:
+    first, later = (
+        [replace(json_page(number, html_of(number % 30)), partition=number % 3) for number in numbers]
+        for numbers in (range(60), range(100, 130))
+    )
+    with TopicSet(kafka.bootstrap_servers, partitions=3) as topics, Spotsieve(tmp_path, topics.toml()) as service:
+        service.begin(topics, first, committed=60)
+        topics.make_anew(role, partitions=1)
+        topics.send([replace(json_page(200, html_of(200)), partition=2), *later])
+        assert service.wait() == EXIT_BROKER
+        assert f"topics.{role} was recreated with fewer partitions while the service ran" in service.error()
         service.start().until_ready()
         topics.until_all_committed()
         assert service.terminate() == 0, service.text()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka.protocol.admin import CreateAclsRequest
 
-from spotsieve.stream.base.errors import EXIT_BROKER
+from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_SETTING
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.kafka.clients import administrator
 from tests.fixtures.brokers.listeners import Listener, free_ports, listener_settings
@@ -19,7 +19,7 @@ from tests.fixtures.services.service import Spotsieve
 PASSWORD = "s3cret-of-the-crawl"
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
 LITERAL, PREFIXED = 3, 4
-READ, WRITE = 3, 4
+READ, WRITE, DESCRIBE_CONFIGS = 3, 4, 10
 ALLOW = 3
 
 JAAS = (
@@ -103,6 +103,20 @@ def test_the_rights_that_the_error_asks_for_suffice(guarded: Guarded, tmp_path: 
             service.until_committed(20)
             assert service.terminate() == 0, service.text()
             assert PASSWORD not in service.text()
+
+
+def test_a_check_that_may_not_read_the_settings_of_topics_warns_of_them(guarded: Guarded, tmp_path: Path) -> None:
+    with TopicSet(guarded.open_servers, config={"cleanup.policy": "compact"}) as topics:
+        grant(guarded, list(rights(topics).values()))
+        check = Spotsieve(tmp_path, toml_for(guarded, topics), command=("topics", "check"), environment=LOGIN)
+        with check:
+            assert check.run_to_end() == 0, check.text()
+            (line,) = [line for line in check.lines() if "DescribeConfigs" in line["event"]]
+            assert (line["level"], line["topics"]) == ("warning", sorted(topics.names.values()))
+            grant(guarded, [(TOPIC, name, LITERAL, DESCRIBE_CONFIGS) for name in topics.names.values()])
+            assert check.run_to_end() == EXIT_SETTING, check.text()
+            assert "topics.log must not be compacted" in check.error()
+            assert "DescribeConfigs" not in check.text()
 
 
 @pytest.mark.parametrize(

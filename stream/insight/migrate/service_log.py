@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 from typing import Self
 
+import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
+from spotsieve.state.log.pages_body import cut_url
 from spotsieve.state.log.record import NO_PAGES
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
@@ -26,7 +28,8 @@ _STEP = "reading the input"
 class PageSigner:
     """Reads the pages of a log record from the input topic, and signs them with the new settings. A context manager.
 
-    The result has no rows for pages that retention removed, or that the new settings reject.
+    The result has no rows for pages that retention removed, that the new settings reject, or whose message is another
+    page, because the topic was recreated.
     """
 
     def __init__(self, settings: Settings, scheme: Scheme, signing: Executor) -> None:
@@ -45,19 +48,24 @@ class PageSigner:
 
     async def sign(self, pages: Signatures) -> Signatures:
         """The pages of a record, signed with the new settings. Raises BrokerError, BrokerTrouble, SettingError."""
-        messages = []
+        messages, logged = list[ConsumerRecord](), list[int]()
         is_input = [source == self._settings.topics.input for source in pages.sources]
         rows = zip(pages.source.tolist(), pages.partition.tolist(), pages.offset.tolist(), strict=True)
-        for source, partition, offset in rows:
+        for row, (source, partition, offset) in enumerate(rows):
             message = await self._message(partition, offset) if is_input[source] else None
             if message is not None:
                 messages.append(message)
+                logged.append(row)
         if not messages:
             return NO_PAGES
         batch = MicroBatch(messages, [])
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._signing, sign, batch, self._decoder, self._scheme)
-        return NO_PAGES if batch.signatures is None else batch.signatures
+        if batch.signatures is None:
+            return NO_PAGES
+        found = zip(messages, batch.rows.tolist(), logged, strict=True)
+        own = [row for message, row, page in found if _is_page(message, batch.signatures, row, pages, page)]
+        return batch.signatures.take(np.array(own)) if own else NO_PAGES
 
     async def _message(self, partition: int, offset: int) -> ConsumerRecord | None:
         """A message of the input topic; None if the topic no longer has it."""
@@ -100,6 +108,16 @@ class PageSigner:
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.__aexit__()
+
+
+def _is_page(message: ConsumerRecord, signed: Signatures, row: int, pages: Signatures, page: int) -> bool:
+    """Whether a message is a page of the log, by URL and time. row: of the message in `signed`, or negative
+
+    A message without a time has the time at which it was read.
+    """
+    if row < 0 or cut_url(signed.urls[row]) != pages.urls[page]:
+        return False
+    return message.timestamp < 0 or bool(signed.event_time_ms[row] == pages.event_time_ms[page])
 
 
 class NewLogRecords:

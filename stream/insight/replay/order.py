@@ -50,6 +50,11 @@ class CommitMarks:
     committed: tuple[CommitMark, ...]
 
 
+def highest_marks(marks: Iterable[CommitMark]) -> dict[int, CommitMark]:
+    """The highest mark of each partition. A later mark may be lower, where a group began again."""
+    return {mark.partition: mark for mark in sorted(marks, key=lambda mark: (mark.partition, mark.offset))}
+
+
 _FIRST, _AGAIN, _AFTER_COMMIT = range(3)
 """Kinds of runs: first occurrence, repeated, or repeated after a mark of the pages' commit."""
 
@@ -106,7 +111,7 @@ class LogOrder:
             # There is no page of the range between them.
             before = self._steps.pop()
             assert isinstance(before, CommitMarks)
-            marks = {mark.partition: mark for mark in before.committed} | marks
+            marks = highest_marks([*before.committed, *marks.values()])
         self._steps.append(CommitMarks(tuple(marks.values())))
 
     def forget(self, pages: Iterable[ForgottenPage]) -> None:

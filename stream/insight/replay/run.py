@@ -21,7 +21,7 @@ from spotsieve.state.log.bodies import split_pages
 from spotsieve.state.log.pages_body import MAX_MARKS
 from spotsieve.state.log.record import FRAME_BYTES, NO_PAGES, encode, encode_forget, split
 from spotsieve.stream.base.batches import FillLevel
-from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.errors import PageError, SettingError
 from spotsieve.stream.base.progress import COMPILING, duration
 from spotsieve.stream.base.settings.digest import describe_difference, settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -37,7 +37,7 @@ from spotsieve.stream.insight.replay.comparison import (
     ReplayVerdict,
 )
 from spotsieve.stream.insight.replay.input import OrderedInput, ReplayOrder
-from spotsieve.stream.insight.replay.order import CommitMarks, ForgetEvent, ForgottenKeys, LogOrder
+from spotsieve.stream.insight.replay.order import CommitMarks, ForgetEvent, ForgottenKeys, LogOrder, highest_marks
 from spotsieve.stream.insight.replay.output import open_sink
 from spotsieve.stream.insight.replay.range import Bound, RangePlaces, span
 from spotsieve.stream.insight.replay.record import read_log, read_recorded
@@ -46,6 +46,7 @@ from spotsieve.stream.kafka.ranges import RangeReader, Spans
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, check_topic_names, topic_facts, topic_names
 from spotsieve.stream.service.log.skips import first_record
 from spotsieve.stream.service.pages.microbatch import POISON, REJECTED, TOMBSTONE, MicroBatch, message_bytes, sign
+from spotsieve.stream.service.pages.outputs import OUTPUT_ROLES, OutputBuilder
 from spotsieve.stream.sign.intake import Decoder
 
 _WRITER = bytes(16)
@@ -166,6 +167,7 @@ class Replay:
         self._sink = open_sink(request.into, self._settings, reserved)
         self._say = say
         self._decoder = Decoder(self._settings.input)
+        self._undeliverable: Callable[[ConsumerRecord], PageError | None] = lambda _: None
         self._stopping = False
 
     def run(self) -> ReplayReport:
@@ -210,6 +212,10 @@ class Replay:
             else:
                 report.notices = [f"the log {topics.log} does not exist: all pages are judged by timestamp"]
             outputs = {role: facts[name] for role, name in topic_names(topics).items() if name in facts}
+            if "novel" in outputs:
+                # The service does not judge pages that its output cannot hold.
+                builder = OutputBuilder(self._settings, dict.fromkeys(OUTPUT_ROLES, outputs["novel"]))
+                self._undeliverable = builder.undeliverable
             report.notices += await read_recorded(self._settings, outputs, order, recorded, self._report_step)
             self._compare_settings(report, log_digest)
             await self._judge(engine, report, spans, signing, judging)
@@ -302,7 +308,7 @@ class Replay:
                         await loop.run_in_executor(judging, judge.forget, step)
                         continue
                     batch, turns, committed = step
-                    await loop.run_in_executor(signing, sign, batch, self._decoder, engine.scheme)
+                    await loop.run_in_executor(signing, sign, batch, self._decoder, engine.scheme, self._undeliverable)
                     if previous is not None:
                         await previous
                     # An error in the loop does not cancel the task: its thread uses the state, which is closed next.
@@ -346,7 +352,7 @@ class Replay:
             if self._stopping:
                 break
             if isinstance(step, CommitMarks):
-                marks |= {mark.partition: mark for mark in step.committed}
+                marks = highest_marks([*marks.values(), *step.committed])
                 ends = bool(turns[ReplayOrder.AGAIN])
             elif isinstance(step, ForgetEvent):
                 ends = True

@@ -30,7 +30,7 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import CatchUp, LogFollower
 from spotsieve.stream.service.log.skips import read_skipped_offsets, stopped_error
-from spotsieve.stream.service.log.writer import RecordWriter
+from spotsieve.stream.service.log.writer import RecordWriter, encode_voiding
 from spotsieve.stream.service.serial_executor import SerialExecutor
 
 MOST_IDS_LOGGED = 100
@@ -89,6 +89,7 @@ class SignatureLog:
         self._sequence = 0
         self._skipped, self._warned = set[int](), set[str]()
         self._filling = False
+        self._log_was_new = False
         self._waiting: dict[int, asyncio.Future[ApplyResult]] = {}
         self._written = RecordCache()
         self._judging = SerialExecutor("judge", heartbeats)
@@ -117,6 +118,7 @@ class SignatureLog:
         self._filling = head.filling
         self._engine.adopt(head.log)
         end = await self._reading.end()
+        self._log_was_new = end <= 1
         check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
         await self._reading.go_on(state.position, state.pages_applied, state.last_record, begin)
         catching_up = CatchUp(self._engine.state.position, end)
@@ -173,6 +175,14 @@ class SignatureLog:
     async def knows(self, partition: TopicPartition) -> bool:
         """Whether the state has pages of this input partition."""
         return await self._judging.do(self._recent.has, *partition)
+
+    async def void(self, partition: TopicPartition) -> None:
+        """Remove the pending verdicts of an input partition, unless this worker found an empty log."""
+        if self._log_was_new:
+            return
+        value = encode_voiding(partition, self._writer, self._sequence, self._engine.settings_digest)
+        self._sequence += 1
+        await self._writing.write(value)
 
     async def close(self) -> None:
         """Stop reading and writing, after the current record is applied."""

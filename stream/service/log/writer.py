@@ -11,7 +11,8 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.identity import check_last_record, check_log_range, closed_log_error
-from spotsieve.state.log.record import checksum_of, decode
+from spotsieve.state.index import CommitMark
+from spotsieve.state.log.record import NO_PAGES, checksum_of, decode, encode
 from spotsieve.stream.base.errors import BrokerError, DamagedRecord, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import log_consumer, log_producer, stop_client
@@ -21,6 +22,7 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.service.log.follower import RESTART
 
 READ_SECONDS = 30.0
+LARGEST_OFFSET = 2**63 - 1
 
 
 class RecordWriter:
@@ -40,6 +42,7 @@ class RecordWriter:
         self._role, self._partition = role, partition
         self._topic: str = getattr(settings.topics, role)
         self._producer: AIOKafkaProducer = log_producer(settings)
+        self._turn = asyncio.Lock()
 
     async def start(self) -> None:
         """Connect. Raises KafkaError."""
@@ -52,9 +55,14 @@ class RecordWriter:
     async def write(self, value: bytes) -> int:
         """Write one record, with retries by new producers while the error may be transient. Returns its offset.
 
-        A retry needs a new producer: a batch that aiokafka gave up leaves a gap in the sequence numbers, and the broker
-        then refuses all later batches (OutOfOrderSequenceNumber).
+        Records are written one at a time, in the order of the calls. A retry needs a new producer: a batch that
+        aiokafka gave up leaves a gap in the sequence numbers, and the broker then refuses all later batches
+        (OutOfOrderSequenceNumber).
         """
+        async with self._turn:
+            return await self._write(value)
+
+    async def _write(self, value: bytes) -> int:
         backoff = Backoff()
         while True:
             try:
@@ -110,6 +118,15 @@ class RecordWriter:
             raise
         former, self._producer = self._producer, renewed
         await stop_client(former)
+
+
+def encode_voiding(partition: TopicPartition, writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
+    """Write a log record that removes all pending verdicts of an input partition: a mark behind every offset.
+
+    writer, settings_digest: 16 bytes each  sequence: number of the record of this writer
+    """
+    mark = CommitMark(partition.topic, partition.partition, LARGEST_OFFSET)
+    return encode(NO_PAGES, writer, sequence, settings_digest, [mark])
 
 
 async def check_log_topic(settings: Settings, position: int, last_record: int, pages_applied: int) -> None:

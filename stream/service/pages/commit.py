@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError, KafkaTimeoutError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.tasks import StartTask, TaskScope
@@ -222,7 +222,11 @@ async def deliver(producer: AIOKafkaProducer, outputs: OutputBatches) -> None:
     deliveries: list[asyncio.Future[object]] = []
     try:
         for topic, partition, builder in outputs.batches:
-            deliveries.append(await producer.send_batch(builder, topic, partition=partition))
+            try:
+                deliveries.append(await producer.send_batch(builder, topic, partition=partition))
+            except AssertionError:
+                # aiokafka asserts that the topic has the partition. BrokerWatch detects a topic that lost it.
+                raise UnknownTopicOrPartitionError(f"{topic}/{partition}") from None
         for delivery in await asyncio.gather(*deliveries, return_exceptions=True):
             if isinstance(delivery, BaseException):
                 raise delivery

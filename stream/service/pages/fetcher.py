@@ -105,8 +105,8 @@ class Fetcher:
                     f"ends before the committed offset of partition {partition.partition}: the topic was recreated, or "
                     "lost its end",
                     offset,
-                    "restart with a new kafka.group_id, topics.log and index.directory, or set the group's "
-                    "offsets with kafka-consumer-groups.sh --reset-offsets",
+                    "delete the group's offsets of the topic (kafka-consumer-groups.sh --delete-offsets), and restart "
+                    "with kafka.restart_from = earliest",
                 )
             logger().error(
                 "retention removed pages before they were read; raise the retention of the input topic",

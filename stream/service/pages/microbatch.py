@@ -1,7 +1,7 @@
 """A micro-batch in the pipeline: its messages, its slices by partition, and the results of the stages."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -133,9 +133,15 @@ def _micro_batch(sized: Sequence[tuple[OwnedPartition, ConsumerRecord, int]]) ->
     return MicroBatch([message for _, message, _ in sized], slices)
 
 
-def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
+def sign(
+    batch: MicroBatch,
+    decoder: Decoder,
+    scheme: Scheme,
+    undeliverable: Callable[[ConsumerRecord], PageError | None] = lambda _: None,
+) -> None:
     """Decode all messages and sign their pages: sets rows, rejections, faults and signatures of the micro-batch.
 
+    undeliverable(message): the error of a page that the output cannot hold; it is rejected
     Raises spotsieve.stream.base.errors.ENVIRONMENT_ERRORS except PageError, because they are not the fault of a page.
     """
     pages: dict[int, Page] = {}
@@ -151,16 +157,19 @@ def sign(batch: MicroBatch, decoder: Decoder, scheme: Scheme) -> None:
         message = Message(
             record.key, record.value, record.headers, record.topic, record.partition, record.offset, written_ms
         )
+        rejection: PageError | None
         try:
-            page = decoder.decode(message)
+            page, rejection = decoder.decode(message), undeliverable(record)
         except PageError as error:
-            rows[number] = REJECTED
-            batch.rejections[number] = error
-            continue
+            rejection = error
         except ENVIRONMENT_ERRORS:
             raise
         except Exception as error:
             batch.faults[number] = PageFault("decode", error)
+            continue
+        if rejection is not None:
+            rows[number] = REJECTED
+            batch.rejections[number] = rejection
             continue
         pages[number] = page
         batch.future_times += page.future_time

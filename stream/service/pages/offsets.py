@@ -21,6 +21,8 @@ from spotsieve.stream.observe.logs import logger
 Committed = frozenset[TopicPartition]
 Knows = Callable[[TopicPartition], Awaitable[bool]]
 """knows(partition): whether the state has pages of the partition"""
+Void = Callable[[TopicPartition], Awaitable[None]]
+"""void(partition): removes the pending verdicts of the partition from the state"""
 
 
 class OffsetCommits:
@@ -88,12 +90,18 @@ class StartOffsets:
 
     The worker learns of a partition that is added while it runs only minutes later. Such a partition is read from its
     beginning, whatever `kafka.start` says, because all its pages are new.
+
+    Without a committed offset the topic may have been recreated, and other pages may have the ids of judged ones. A
+    pending verdict is found by the page id alone, so other pages would get it. It is removed before the first page.
     """
 
-    def __init__(self, settings: Settings, consumer: AIOKafkaConsumer, knows: Knows, initial_partitions: int) -> None:
+    def __init__(
+        self, settings: Settings, consumer: AIOKafkaConsumer, knows: Knows, void: Void, initial_partitions: int
+    ) -> None:
         """initial_partitions: number of input partitions when the process began"""
         self._settings = settings
         self._knows = knows
+        self._void = void
         self._initial_partitions = initial_partitions
         self._edges: AIOKafkaConsumer | None = None
         self._connecting = asyncio.Lock()
@@ -113,6 +121,7 @@ class StartOffsets:
         edges = await self._connected()
         query = edges.beginning_offsets if start == "earliest" else edges.end_offsets
         offset: int = (await query([partition]))[partition]
+        await self._void(partition)
         await self._commits.commit(partition, offset)
         logger().info(
             "a partition without a committed offset begins at this offset",

@@ -16,7 +16,15 @@ from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.kafka.clients import PRODUCER_BATCH_BYTES
 from spotsieve.stream.kafka.driver.clients import new_batch
-from spotsieve.stream.kafka.topics import HEADER_TEXT_BYTES, KEY_BYTES, Headers, TopicFacts, record_bytes
+from spotsieve.stream.kafka.topics import (
+    HEADER_OVERHEAD_BYTES,
+    HEADER_TEXT_BYTES,
+    KEY_BYTES,
+    LEAST_OUTPUT_BYTES,
+    Headers,
+    TopicFacts,
+    record_bytes,
+)
 from spotsieve.stream.service.pages.microbatch import (
     POISON,
     REJECTED,
@@ -32,6 +40,9 @@ CLOCKS_MS = 60_000
 SHORT_URL_BYTES = 256
 """Limit for URLs and ids in a report that exceeds the topic's limit, which an uncompressed report can."""
 
+OWN_PREFIX = "spotsieve-"
+"""Header names with this prefix, in any case, belong to this filter. A consumer acts on them: it may drop the page that
+spotsieve-replaces names."""
 OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 
 
@@ -65,6 +76,9 @@ class OutputBuilder:
             for kind in Kind
             for reason in Reason
         }
+        # Most pages are small. A character of a header name has at most 4 bytes.
+        self._small_bytes = (facts["novel"].max_message_bytes - LEAST_OUTPUT_BYTES) // 8
+        self._longest_headers = _longest_headers(settings, self._verdict_headers)
         self._compresses = any((facts[role].codec or settings.service.compression) != "none" for role in OUTPUT_ROLES)
 
     def is_short(self, size: int) -> bool:
@@ -76,23 +90,14 @@ class OutputBuilder:
 
         Call it in a thread unless is_short(): gzip takes half a second for 512 pages and would block the event loop.
         """
-        writers = {
-            role: _TopicWriter(
-                getattr(self._settings.topics, role),
-                partition % partitions,
-                self._facts[role],
-                self._settings.service.compression,
-                transactional=self._settings.service.guarantee == "exactly_once",
-            )
-            for role, partitions in self._partitions.items()
-        }
+        writers = {role: self._writer(role, partition) for role in OUTPUT_ROLES}
         dead_letters: Counter[str] = Counter()
         tombstones = 0
         for batch, part in work:
             for number in range(part.first, part.end):
                 message = batch.messages[number]
                 row = int(batch.rows[number])
-                if row == TOMBSTONE and writers["novel"].add(message, None, message.headers):
+                if row == TOMBSTONE and writers["novel"].add(message, None, foreign_headers(message)):
                     tombstones += 1
                     continue
                 error = self._write_page(writers, batch, number, row)
@@ -101,6 +106,26 @@ class OutputBuilder:
                     self._reject(writers["rejected"], message, error)
         batches = [made for writer in writers.values() for made in writer.finish()]
         return OutputBatches(batches, dead_letters, tombstones)
+
+    def undeliverable(self, message: ConsumerRecord) -> PageError | None:
+        """The error of a page that the output cannot hold with the headers of any novel verdict; None for other pages.
+
+        Such a page must not be judged: its copies would be dropped, although nobody received the page.
+        """
+        if message_bytes(message) + HEADER_OVERHEAD_BYTES * len(message.headers) <= self._small_bytes:
+            return None
+        headers = [*foreign_headers(message), *self._longest_headers, _page_header(message)]
+        return None if self._writer("novel", 0).fits(message, headers) else self._too_large(message)
+
+    def _writer(self, role: str, partition: int) -> "_TopicWriter":
+        """A writer for the output partition of an input partition."""
+        return _TopicWriter(
+            getattr(self._settings.topics, role),
+            partition % self._partitions[role],
+            self._facts[role],
+            self._settings.service.compression,
+            transactional=self._settings.service.guarantee == "exactly_once",
+        )
 
     def _write_page(
         self, writers: Mapping[str, "_TopicWriter"], batch: MicroBatch, number: int, row: int
@@ -158,9 +183,7 @@ class OutputBuilder:
 
         kind, reason: Kind and Reason
         """
-        page = page_id_text(message.topic, message.partition, message.offset)
-        # The page id identifies the input message: other pages may have the same bytes and key.
-        headers = (*message.headers, *self._verdict_headers[kind, reason], ("spotsieve-page", page.encode()), *more)
+        headers = (*foreign_headers(message), *self._verdict_headers[kind, reason], _page_header(message), *more)
         return None if writers["novel"].add(message, message.value, headers) else self._too_large(message)
 
     def _too_large(self, message: ConsumerRecord) -> PageError:
@@ -178,7 +201,7 @@ class OutputBuilder:
             ("spotsieve-error", header_text(str(error))),
             ("spotsieve-page", header_text(page_id_text(message.topic, message.partition, message.offset))),
         )
-        if not writer.add(message, message.value, (*message.headers, *reasons)):
+        if not writer.add(message, message.value, (*foreign_headers(message), *reasons)):
             # The dead letter only names the page and the reason. The message stays in the input topic.
             writer.add(message, b"", reasons, most_key_bytes=KEY_BYTES)
 
@@ -215,6 +238,7 @@ class _TopicWriter:
         now = int(time.time() * 1000)
         self._now, self._first_time, self._last_time = now, now - before + CLOCKS_MS, now + after - CLOCKS_MS
         self._transactional = transactional
+        self._is_compacted = facts.compacted
         self._topic = topic
         self._partition = partition
         self._full: list[BatchBuilder] = []
@@ -225,21 +249,20 @@ class _TopicWriter:
     ) -> bool:
         """Append a message with the key and timestamp of `message`, or with the current time if the topic refuses it.
 
+        In a compacted topic, which rejects messages without a key, the page id is the key of such a message.
         most_key_bytes: a longer key is left out, and also a key with which the message exceeds the topic's limit
         Returns False and appends nothing if the message exceeds the topic's limit even when compressed.
         """
-        key = message.key
+        key = self._key_of(message, most_key_bytes)
         # aiokafka's compiled builder takes only a list.
         listed = list(headers)
         size = record_bytes(key, value, listed)
-        if key is not None and most_key_bytes is not None and len(key) > most_key_bytes:
-            size -= len(key)
-            key = None
         timestamp = self._timestamp(message)
         if size > self._most_plain_bytes:
-            key_is_optional = key is not None and most_key_bytes is not None
+            no_key = self._no_key(message)
+            key_is_optional = key != no_key and most_key_bytes is not None
             return self._add_alone(timestamp, key, value, listed) or (
-                key_is_optional and self._add_alone(timestamp, None, value, listed)
+                key_is_optional and self._add_alone(timestamp, no_key, value, listed)
             )
         if self._open is not None and self._open.size() + size > self._most_plain_bytes:
             self._close()
@@ -270,23 +293,75 @@ class _TopicWriter:
     def _timestamp(self, message: ConsumerRecord) -> int:
         """The timestamp to send.
 
-        A timestamp that the topic refuses would stop every worker, and messages may have any.
+        A timestamp that the topic refuses would stop every worker, and one beyond its retention would delete the
+        message before anybody reads it. Messages may have any.
         """
         written = int(message.timestamp)
         return written if written < 0 or self._first_time <= written <= self._last_time else self._now
 
-    def _add_alone(
+    def fits(self, message: ConsumerRecord, headers: Headers) -> bool:
+        """Whether add() would append the message with its value and these headers."""
+        key, listed = self._key_of(message, None), list(headers)
+        if record_bytes(key, message.value, listed) <= self._most_plain_bytes:
+            return True
+        return self._alone(self._timestamp(message), key, message.value, listed) is not None
+
+    def _key_of(self, message: ConsumerRecord, most_key_bytes: int | None) -> bytes | None:
+        """The key to write for a message. most_key_bytes: a longer key is left out"""
+        key: bytes | None = message.key
+        too_long = key is not None and most_key_bytes is not None and len(key) > most_key_bytes
+        return self._no_key(message) if key is None or too_long else key
+
+    def _no_key(self, message: ConsumerRecord) -> bytes | None:
+        """The key of a message without a key."""
+        if not self._is_compacted:
+            return None
+        return page_id_text(message.topic, message.partition, message.offset).encode()
+
+    def _alone(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
-    ) -> bool:
-        """Append a message in its own batch, in the first codec that fits the limit. Returns False if none does."""
+    ) -> BatchBuilder | None:
+        """A batch of one message, in the first codec that fits the limit; None if none does."""
         for codec in self._alone_codecs:
             alone = self._new_batch(codec)
             alone.append(timestamp=timestamp, key=key, value=value, headers=headers)
             if alone.prepare() <= self._most_bytes:
-                self._close()
-                self._full.append(alone)
-                return True
-        return False
+                return alone
+        return None
+
+    def _add_alone(
+        self, timestamp: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
+    ) -> bool:
+        """Append a message in its own batch. Returns False if it exceeds the limit in every codec."""
+        alone = self._alone(timestamp, key, value, headers)
+        if alone is None:
+            return False
+        self._close()
+        self._full.append(alone)
+        return True
+
+
+def _page_header(message: ConsumerRecord) -> tuple[str, bytes]:
+    """The page id identifies the input message: other pages may have the same bytes and key."""
+    return "spotsieve-page", page_id_text(message.topic, message.partition, message.offset).encode()
+
+
+def _longest_headers(settings: Settings, verdict_headers: Mapping[tuple[int, int], Headers]) -> Headers:
+    """Headers that are at least as long as those of each page that may become an original, except its page id."""
+    own = (headers for (kind, _), headers in verdict_headers.items() if kind != Kind.DUPLICATE)
+    longest = max(own, key=lambda headers: sum(len(content) for _, content in headers))
+    if settings.policy.keep == "first":
+        return longest
+    text = b"x" * HEADER_TEXT_BYTES
+    return (*longest, ("spotsieve-replaces", text), ("spotsieve-replaces-page", text))
+
+
+def foreign_headers(message: ConsumerRecord) -> Headers:
+    """The headers of a message without those that only this filter may set.
+
+    They come from an earlier filter, or from a stranger whose response headers the crawler copied.
+    """
+    return [header for header in message.headers if not header[0].lower().startswith(OWN_PREFIX)]
 
 
 def header_text(text: str) -> bytes:

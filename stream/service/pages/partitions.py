@@ -19,7 +19,7 @@ from spotsieve.stream.kafka.errors import final_error, stops
 from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
-from spotsieve.stream.service.pages.offsets import Knows, StartOffsets
+from spotsieve.stream.service.pages.offsets import StartOffsets
 from spotsieve.stream.service.pages.ownership import OwnedPartition, Phase
 
 OPENINGS = 8
@@ -39,13 +39,11 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         metrics: Metrics,
         waits: Waits,
         start_task: StartTask,
-        knows: Knows,
-        initial_partitions: int,
+        start_offsets: StartOffsets,
     ) -> None:
         """start_task(opening): starts an opening. Its error stops the worker, because no later opening can succeed.
 
-        knows(partition): whether the state has pages of the partition
-        initial_partitions: number of input partitions when the process began
+        start_offsets: chooses the first offset of a partition without a committed offset; closed with the partitions
         """
         self._settings = settings
         self._consumer = consumer
@@ -56,7 +54,7 @@ class Partitions(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka's
         self._clients = SharedClients(settings)
         self._turn = asyncio.Semaphore(OPENINGS)
         self._assigned_at = 0.0
-        self._start_offsets = StartOffsets(settings, consumer, knows, initial_partitions)
+        self._start_offsets = start_offsets
         self._marked: dict[TopicPartition, int] = {}
 
     def __getitem__(self, partition: TopicPartition) -> OwnedPartition | None:

@@ -24,7 +24,7 @@ from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import LogFollower
 from spotsieve.stream.service.log.skips import log_records, log_span
-from spotsieve.stream.service.log.writer import RecordWriter
+from spotsieve.stream.service.log.writer import RecordWriter, encode_voiding
 from spotsieve.stream.service.roles.round_messages import RoundReader
 from spotsieve.stream.service.run import WRITER_BYTES, ProcessState
 from spotsieve.stream.service.worker import Worker
@@ -80,6 +80,7 @@ class WorkerLog:
         self._waiting: dict[int, _Waiting] = {}
         self._records = RecordVerdicts(settings.topics.log, settings.topics.verdicts)
         self._recent: set[tuple[str, int]] | None = None
+        self._log_was_new = False
         self.salt = 0
 
     async def start(self, progress: Callable[[str], None]) -> None:
@@ -90,6 +91,7 @@ class WorkerLog:
             await self._writing.start()
             begin = await follower.start()
             log_end = await follower.end()
+            self._log_was_new = log_end <= 1
             head = await follower.check_settings(begin, log_end, self._writing.write, self._writer)
             self._rounds.log = head.log
             await self._rounds.start()
@@ -164,6 +166,14 @@ class WorkerLog:
                 recent |= {(found.sources[source], number) for source, number in pairs}
             self._recent = recent
         return tuple(partition) in self._recent
+
+    async def void(self, partition: TopicPartition) -> None:
+        """Remove the pending verdicts of an input partition, unless this worker found an empty log."""
+        if self._log_was_new:
+            return
+        value = encode_voiding(partition, self._writer, self._sequence, self._digest)
+        self._sequence += 1
+        await self._writing.write(value)
 
     async def close(self) -> None:
         """Stop reading and writing."""

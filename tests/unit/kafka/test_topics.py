@@ -13,6 +13,7 @@ from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka import topics
 from spotsieve.stream.kafka.topics import (
+    ANY_TIME_MS,
     LOG_RECORD_BYTES,
     TopicFacts,
     check_log,
@@ -28,6 +29,11 @@ def test_a_log_that_keeps_every_record_is_taken_without_a_word() -> None:
     with structlog.testing.capture_logs() as lines:
         check_log("signatures", TopicFacts(1, KEPT))
     assert not lines
+
+
+def test_a_topic_without_readable_settings_is_taken_to_have_the_retention_of_kafka() -> None:
+    assert TopicFacts(1, {}).times_taken_ms[0] == 7 * 86_400_000 // 2
+    assert TopicFacts(1, KEPT).times_taken_ms[0] == ANY_TIME_MS
 
 
 def test_a_log_that_forgets_is_warned_of() -> None:
@@ -92,6 +98,24 @@ async def test_an_output_that_cannot_take_our_headers_is_refused(role: str, monk
     monkeypatch.setattr(topics, "topic_facts", facts_of)
     with pytest.raises(SettingError, match=rf"topics.{role} must accept messages of 16384 bytes, for the headers"):
         await check_topics(Settings())
+
+
+@pytest.mark.parametrize("role", ["input", "novel", "duplicates", "rejected"])
+async def test_a_topic_of_pages_that_keeps_one_message_of_each_key_is_warned_of(
+    role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compacted = getattr(Settings().topics, role)
+
+    async def facts_of(_: Settings, names: list[str]) -> dict[str, TopicFacts]:
+        policies = {name: "compact,delete" if name == compacted else "delete" for name in names}
+        return {name: TopicFacts(1, {**KEPT, "cleanup.policy": policy}) for name, policy in policies.items()}
+
+    monkeypatch.setattr(topics, "topic_facts", facts_of)
+    with structlog.testing.capture_logs() as lines:
+        await check_topics(Settings())
+    said = [line for line in lines if f"topics.{role} is compacted" in line["event"]]
+    assert [(line["log_level"], line["topic"]) for line in said] == [("warning", compacted)]
+    assert sum("is compacted" in line["event"] for line in lines) == 1
 
 
 async def test_new_topics_are_looked_for_until_the_broker_that_is_asked_knows_them(

@@ -119,6 +119,15 @@ def test_the_steps_have_repeated_pages_after_a_mark_of_their_commit() -> None:
     assert list(order.steps(again=True)) == steps
 
 
+def test_of_marks_without_pages_between_them_the_highest_one_counts() -> None:
+    order = LogOrder(RangePlaces("pages", [(0, 20), (0, 20)]))
+    order.commit((CommitMark("pages", 0, 2**63 - 1), CommitMark("pages", 1, 3)))
+    order.commit((CommitMark("pages", 0, 5), CommitMark("pages", 1, 4)))
+    assert list(order.steps(again=False)) == [
+        CommitMarks((CommitMark("pages", 0, 2**63 - 1), CommitMark("pages", 1, 4)))
+    ]
+
+
 def test_a_run_does_not_span_two_partitions() -> None:
     order = LogOrder(PLACES)
     order.add(named((0, 19), (2, 5)))

@@ -38,7 +38,7 @@ SETTINGS = Settings.model_validate({"input": {"format": "html"}})
 
 def outputs_of(
     *values: bytes | None,
-    key: bytes = b"http://a.example",
+    key: bytes | None = b"http://a.example",
     times: Sequence[int] = (),
     config: Mapping[str, str] = MappingProxyType({}),
     compression: str = "none",
@@ -121,6 +121,24 @@ async def test_a_tombstone_that_no_output_can_hold_is_a_dead_letter_that_names_i
     assert (outputs.tombstones, outputs.dead_letters) == (0, {"too_large": 1})
 
 
+@pytest.mark.parametrize(
+    ("policy", "key"), [("delete", None), ("compact", b"pages/0/0"), ("compact,delete", b"pages/0/0")]
+)
+@pytest.mark.parametrize("value", [b"<p>a page</p>", None, b"no utf-8 \xff\x00" * LIMIT])
+async def test_a_message_without_a_key_has_its_page_id_as_key_in_a_compacted_output(
+    policy: str, key: bytes | None, value: bytes | None
+) -> None:
+    outputs, _ = outputs_of(value, key=None, config={"cleanup.policy": policy})
+    ((record,),) = records_in(outputs).values()
+    assert record == (key, value)
+
+
+async def test_a_key_that_is_too_large_for_a_compacted_output_is_replaced_by_the_page_id() -> None:
+    noise = random.Random(7).randbytes(2 * LIMIT)
+    outputs, _ = outputs_of(noise, key=noise, config={"cleanup.policy": "compact"})
+    assert records_in(outputs) == {"pages.rejected": [(b"pages/0/0", b"")]}
+
+
 @pytest.mark.parametrize("size", [LIMIT // 2, LIMIT - 400])
 async def test_batches_stay_below_their_topics_limit(size: int) -> None:
     noise = random.Random(9)
@@ -139,6 +157,24 @@ async def test_pages_that_cannot_be_compressed_pass_up_to_the_limit(compression:
     outputs, counts = outputs_of(*pages, config={"max.message.bytes": str(limit)}, compression=compression)
     assert max(len(builder._build()) for _, _, builder in outputs.batches) <= limit
     assert counts == {"pages.novel": 6}
+
+
+@pytest.mark.parametrize("codec", ["producer", "uncompressed", "gzip", "zstd"])
+@pytest.mark.parametrize("keep", ["first", "longest"])
+async def test_a_page_is_judged_only_if_its_output_can_hold_it_with_any_verdict(codec: str, keep: str) -> None:
+    config, noise = {"compression.type": codec}, random.Random(5).randbytes(LIMIT)
+    settings = Settings.model_validate({"input": {"format": "html"}, "policy": {"keep": keep}})
+    facts = TopicFacts(1, {"max.message.bytes": str(LIMIT), **config})
+    builder = OutputBuilder(settings, dict.fromkeys(OUTPUT_ROLES, facts))
+    judged_sizes, emitted_sizes = list[int](), list[int]()
+    for size in range(1_000, LIMIT, 40):
+        record = ConsumerRecord("pages", 0, 0, 0, 0, b"http://a.example", noise[:size], None, 3, 3, ())
+        error = builder.undeliverable(record)
+        assert error is None or error.reason.value == "too_large"
+        judged_sizes += [size] * (error is None)
+        emitted_sizes += [size] * (not outputs_of(noise[:size], config=config)[0].dead_letters)
+    # Steps of 40 bytes. Headers of other verdicts are 20 bytes longer, or have both ids of the page that it replaces.
+    assert 0 <= max(emitted_sizes) - max(judged_sizes) <= (60 if keep == "first" else 2_160)
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
@@ -163,10 +199,17 @@ async def test_what_a_topic_compresses_itself_is_sent_as_the_topic_has_it(codec:
         ({"message.timestamp.after.max.ms": "3600000"}, (True, True, False, True)),
         ({"message.timestamp.difference.max.ms": "86400000"}, (False, True, False, True)),
         ({"message.timestamp.before.max.ms": "1", "message.timestamp.type": "LogAppendTime"}, (True,) * 4),
+        ({"retention.ms": "86400000"}, (False, True, True, True)),
+        ({"retention.ms": "0", "cleanup.policy": "compact,delete"}, (False, False, True, True)),
+        ({"retention.ms": "-1"}, (True,) * 4),
+        ({"retention.ms": "0", "cleanup.policy": "compact"}, (True,) * 4),
+        ({"retention.ms": "0", "message.timestamp.type": "LogAppendTime"}, (True,) * 4),
     ],
 )
-async def test_a_time_that_an_output_refuses_becomes_now(topic: dict[str, str], kept: tuple[bool, ...]) -> None:
-    """A page with such a time would end every worker (InvalidTimestampError)."""
+async def test_a_time_that_an_output_refuses_or_deletes_becomes_now(
+    topic: dict[str, str], kept: tuple[bool, ...]
+) -> None:
+    """Such a page would end every worker (InvalidTimestampError), or be deleted before it is read."""
     now = int(time.time() * 1000)
     times = [978_307_200_000, now - 60_000, now + 10**11, -1]
     outputs, _ = outputs_of(*(f"<p>page {n}</p>".encode() for n in range(4)), times=times, config=topic)
@@ -207,6 +250,7 @@ def made_of(
     *slices: list[bytes | None],
     longer_by: float = KEEP_FIRST,
     key: Callable[[bytes | None], bytes | None] = key_of,
+    headers: Sequence[tuple[str, bytes]] = (("trace", b"7"),),
 ) -> dict[str, list[Made]]:
     """By topic, (partition, key, value, headers) of the outputs for consecutive slices of an input partition."""
     settings = Settings.model_validate({"input": {"format": "html"}, "service": {"mode": mode}})
@@ -214,7 +258,7 @@ def made_of(
     work, offset, state, scheme = [], 0, memory_state(), scheme_of(settings.scheme)
     for values in slices:
         records = [
-            ConsumerRecord("pages", partition, offset + n, 0, 0, key(value), value, None, 3, 3, (("trace", b"7"),))
+            ConsumerRecord("pages", partition, offset + n, 0, 0, key(value), value, None, 3, 3, tuple(headers))
             for n, value in enumerate(values)
         ]
         offset += len(values)
@@ -254,6 +298,28 @@ async def test_each_message_keeps_its_headers_and_goes_where_its_verdict_sends_i
     assert b'"duplicate_of":{"id":"pages/3/0","page":"pages/3/0"' in (report or b"")
     ((to, _, value, reasons),) = made["pages.rejected"]
     assert (to, value, reasons["trace"], reasons["spotsieve-reason"]) == (1, b"nowhere", b"7", b"no_url")
+
+
+@pytest.mark.parametrize("mode", ["filter", "annotate"])
+async def test_headers_of_ours_in_a_message_reach_no_output(mode: str) -> None:
+    own = (
+        "replaces",
+        "replaces-page",
+        "duplicate-of",
+        "score",
+        "verdict",
+        "reason",
+        "error",
+        "page",
+        "scheme",
+        "later",
+    )
+    forged = [(f"spotsieve-{name}", b"forged") for name in own] + [("Spotsieve-Replaces", b"forged")]
+    sent = [b"<p>first</p>", b"<p>first</p>", None, b"nowhere"]
+    plain = made_of(mode, 0, sent, headers=[("trace", b"7"), ("spotsieve", b"8")])
+    made = made_of(mode, 0, sent, headers=[forged[0], ("trace", b"7"), *forged, ("spotsieve", b"8")])
+    assert made == plain
+    assert sum(len(records) for records in made.values()) == (5 if mode == "annotate" else 4)
 
 
 async def test_annotated_duplicates_pass_too_and_name_their_original() -> None:

@@ -111,6 +111,10 @@ def partitions_of(
         assert partition == PARTITION
         return known
 
+    async def void(partition: TopicPartition) -> None:
+        assert partition == PARTITION
+        broker.steps.append("voided")
+
     monkeypatch.setattr(partitions, "SharedClients", lambda _: broker)
     monkeypatch.setattr(partitions, "stable_committed", lambda _, partition: broker.committed(partition))
     monkeypatch.setattr(partitions, "remember_generation", lambda _: None)
@@ -118,7 +122,8 @@ def partitions_of(
     metrics = Metrics()
     waits = waits or Waits(metrics)
     consumer = cast("AIOKafkaConsumer", broker)
-    return Partitions(Settings.model_validate(settings), consumer, metrics, waits, start_alone, knows, there)
+    parsed = Settings.model_validate(settings)
+    return Partitions(parsed, consumer, metrics, waits, start_alone, StartOffsets(parsed, consumer, knows, void, there))
 
 
 async def several_turns() -> None:
@@ -143,7 +148,7 @@ async def test_where_nothing_is_committed_the_beginning_is_by_setting_and_is_com
     broker, owned = Broker(committed=None), OwnedPartition(PARTITION)
     await partitions_of(broker, monkeypatch, kafka={"start": start}, service={"guarantee": guarantee}).open(owned)
     assert (owned.seek_to, owned.committed) == (offset, offset)
-    assert broker.steps == ["fenced", "committed", f"offset {offset}"]
+    assert broker.steps == ["fenced", "committed", "voided", f"offset {offset}"]
 
 
 async def test_a_partition_added_while_running_begins_at_its_beginning_also_with_latest(
@@ -422,7 +427,11 @@ async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_er
         return False
 
     monkeypatch.setattr(offsets, "edges_consumer", lambda _: EdgesOfAll())
-    starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", Group()), unknown, initial_partitions=64)
+
+    async def void(_: TopicPartition) -> None:
+        pass
+
+    starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", Group()), unknown, void, initial_partitions=64)
     begun = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in (1, 2, 98, 99)]
     await several_turns()
     later = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in range(3, 50)]

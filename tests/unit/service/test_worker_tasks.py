@@ -196,6 +196,9 @@ class Log:
     async def knows(self, _: TopicPartition) -> bool:
         return False
 
+    async def void(self, _: TopicPartition) -> None:
+        pass
+
 
 class Clients:
     """The shared clients of producers."""
@@ -212,6 +215,9 @@ class OneBatch:
 
     def is_short(self, _: int) -> bool:
         return True
+
+    def undeliverable(self, _: object) -> None:
+        pass
 
     def build(self, *_: object) -> OutputBatches:
         return OutputBatches([("pages.novel", 0, cast("Any", None))], Counter(), 0)
