@@ -21,6 +21,7 @@ from spotsieve.stream.cli.options import (
     add_settings_arguments,
     add_text_argument,
     add_timeout_argument,
+    check_new,
     check_outside,
     directory,
     file_name,
@@ -280,7 +281,5 @@ def _make_directories(outputs: dict[str, str | None]) -> None:
 
 def _check_parts(backfill: "Backfill") -> None:
     """Raises SettingError if an output of a new run exists."""
-    from spotsieve.stream.cli.options import check_new
-
     for parts in backfill.parts:
         check_new(parts._asdict())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_settings_arguments, file_name, settings_of, show_json
+from spotsieve.stream.cli.options import add_settings_arguments, estimated, file_name, reviewed, settings_of, show_json
 
 if TYPE_CHECKING:
     from spotsieve.stream.research.models.sampling import SizeClass
@@ -58,7 +58,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _by_labels(options: argparse.Namespace) -> int:
     """Print the estimated quality of each value of the threshold, and the settings of the recommended one."""
-    from spotsieve.stream.cli.options import estimated, reviewed
     from spotsieve.stream.research.labelling.estimates import (
         estimate_json,
         estimate_lines,
