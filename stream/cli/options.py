@@ -183,11 +183,13 @@ def settings_of(
     options: argparse.Namespace,
     flags: Mapping[str, object] | None = None,
     stored: Mapping[str, object] | None = None,
+    config: Path | None = None,
 ) -> "Settings":
     """The settings of a command: stored < file < environment < --set < its own flags. Raises SettingError.
 
     flags: dotted name -> value of a flag; None if the flag was not given
     stored: dotted name -> value in the state, in place of a configuration file
+    config: a file that replaces the one of -c
     """
     from spotsieve.stream.base.settings.load import load_chosen, misspelt_variables
 
@@ -203,7 +205,7 @@ def settings_of(
         overrides[name] = value
     overrides.update({name: value for name, value in (flags or {}).items() if value is not None})
     scheme, threshold = getattr(options, "chosen_scheme", None), getattr(options, "threshold", None)
-    return load_chosen(options.config, os.environ, overrides, scheme, threshold, stored)
+    return load_chosen(config or options.config, os.environ, overrides, scheme, threshold, stored)
 
 
 def other_states(options: argparse.Namespace, settings: "Settings", own: Path | None) -> "tuple[list[Path], Settings]":
