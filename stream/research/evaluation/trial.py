@@ -24,7 +24,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.files.inputs import Input, check_inputs
 from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.reader import FileReader
-from spotsieve.stream.files.verdict_lines import verdict_line
+from spotsieve.stream.files.verdict_lines import entry_of_page, verdict_line
 from spotsieve.stream.judge import Match, find_matches, policy_of
 from spotsieve.stream.research.evaluation.choices import Choice, signing_text
 from spotsieve.stream.research.scoring import Truth, check_verdicts, score
@@ -170,7 +170,7 @@ class SignedPages:
             records = list(trial.sign(pages))
             self.cpu_seconds += time.process_time() - began
             self.log_bytes = trial.log_bytes
-            yield records, [_entry(page) for page in pages]
+            yield records, list(map(entry_of_page, pages))
 
 
 def score_set(
@@ -239,7 +239,3 @@ def _judge(
         state_bytes / max(indexed, 1),
     )
     return places, cost
-
-
-def _entry(page: Page) -> Entry:
-    return Entry(page.source, page.partition, page.offset, page.event_time_ms, page.url, page.label)

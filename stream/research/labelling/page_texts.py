@@ -27,9 +27,9 @@ from spotsieve.stream.base.progress import OnPages
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.verdict_lines import read_objects
+from spotsieve.stream.files.verdict_lines import line_id, read_objects
 from spotsieve.stream.research.evaluation.trial import pages_of
-from spotsieve.stream.research.labelling.distinctive_text import HOST_PAGES, HOST_SHARE, id_of
+from spotsieve.stream.research.labelling.distinctive_text import HOST_PAGES, HOST_SHARE
 from spotsieve.stream.research.models.term_counter import batches_of
 from spotsieve.stream.research.scoring.fresh_text import UNSPACED, PageGrams, digests_of, words_of
 from spotsieve.stream.sign.features.sieve import blocks_of
@@ -82,7 +82,7 @@ def crawl_texts(inputs: Sequence[Input], settings: Settings, on_pages: OnPages =
     ids, hosts, pages = list[str](), dict[str, int](), list[_MainText]()
     for batch, bytes_read in batches_of(inputs, settings):
         for page in batch:
-            ids.append(id_of(page))
+            ids.append(line_id(page))
             pages.append(_main_text(page, hosts.setdefault(host_of(page.url), len(hosts))))
         on_pages(len(ids), 0, bytes_read)
     different = {(main.host, xxhash.xxh3_64_intdigest(main.words.tobytes())): main for main in pages}.values()
