@@ -23,6 +23,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.command import MEASURED
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.format.meta import StatePart
 from spotsieve.state.portable.export import export_lines
@@ -41,7 +42,7 @@ from tests.fixtures.migrations import PAGES as PAGES_OF_SHARDS
 from tests.fixtures.small_disk import SmallDisk
 from tests.fixtures.states.shards import OneProcess, Shards
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "command-kills.md"
+DOCUMENT = MEASURED / "command-kills.md"
 PAGES, SHARDS, SPLIT_SHARDS = 120, 2, 3
 SMALL = "--set service.batch_pages=8 --set index.write_buffer_mb=1"
 NEW_STATE = f"{SMALL} --set index.salt_from={{given}}/state"

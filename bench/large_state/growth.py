@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench.command import MEASURED
 from bench.large_state.cost_model import GrowthRow, fit
 from bench.large_state.filling import KEYS, fill, is_filled
-from bench.large_state.growth_page import MEASURED, broken_bound, draw, growth_page
+from bench.large_state.growth_page import broken_bound, draw, growth_page
 from bench.large_state.judging import MIB, judge_on
 from bench.large_state.variants import DIRECT, LargeStatePlan, copy_state
 from bench.speed.report import machine

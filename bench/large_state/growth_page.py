@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from bench.command import MEASURED
 from bench.large_state.cost_model import MACHINE, MODELLED_FROM, CostModel, Crawl, GrowthRow, Line, crawl
 from bench.large_state.judging import MIB
 from bench.plots import STYLE, save_svg
 from bench.scale.costs import client_us, costs_of, state_bytes
 
-MEASURED = Path(__file__).resolve().parents[2] / "docs" / "measured"
 BOUND_FROM, TIMES_MEMORY = 30_000_000, 10
 BILLION = 10**9
 SHARDS = (0, 4, 16, 64)
