@@ -90,7 +90,7 @@ def _index(quick: bool) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for size in sizes:
         for tables in INDEX_TABLES:
-            figures[f"{size}.{tables}"] = measure_index(size, tables, progress=say)
+            figures[f"{size}.{tables}"] = measure_index(size, tables, say)
     return figures
 
 
@@ -98,7 +98,7 @@ def _candidates(quick: bool) -> dict[str, Any]:
     from bench.speed.index import measure_candidates
 
     size = QUICK_INDEX_SIZES[0] if quick else INDEX_SIZES[0]
-    return {str(size): measure_candidates(size, progress=say)}
+    return {str(size): measure_candidates(size, say)}
 
 
 def _pipeline(quick: bool) -> dict[str, Any]:
