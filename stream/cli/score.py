@@ -174,17 +174,12 @@ def _score_labels(options: argparse.Namespace) -> int:
     from spotsieve.stream.research.evaluation.choices import (
         named_schemes,
         over_given_values,
+        over_its_threshold,
         read_models,
         single,
         with_model,
     )
-    from spotsieve.stream.research.labelling.estimates import (
-        estimate_json,
-        estimate_lines,
-        fresh_text_lines,
-        notes,
-        threshold_choices,
-    )
+    from spotsieve.stream.research.labelling.estimates import estimate_json, estimate_lines, fresh_text_lines, notes
 
     if options.recorded:
         rule = "must not be used with --labels"
@@ -193,7 +188,7 @@ def _score_labels(options: argparse.Namespace) -> int:
     labels, settings = reviewed(options)
     models = read_models(options.models)
     if options.sweeps == [THRESHOLD]:
-        choices = threshold_choices(settings)
+        choices = over_its_threshold(settings, settings.scheme)
     elif options.sweeps:
         choices = over_given_values(options.sweeps, lambda values: settings_of(options, values), models)
     else:

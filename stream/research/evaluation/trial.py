@@ -88,7 +88,7 @@ class Trial:
                 yield page, verdicts, row
 
 
-def pages_of(folder: Path) -> Input:
+def pages_file(folder: Path) -> Input:
     """The file with the pages of a labelled set. Raises InputError if the folder has none."""
     path = folder / PAGES_FILE
     if not path.exists():
@@ -96,14 +96,9 @@ def pages_of(folder: Path) -> Input:
     return check_inputs([str(path)])[0]
 
 
-def read_batches(file: Input, settings: Settings) -> Iterator[list[Page]]:
-    """The pages of a file in micro-batches. Raises InputError for a damaged file, PageError for a rejected record."""
-    service = settings.service
-    yield from batches(_pages_in(file, settings), service.batch_pages, service.batch_bytes, lambda page: len(page.body))
-
-
-def _pages_in(file: Input, settings: Settings) -> Iterator[Page]:
-    with FileReader(file, settings.input) as reader:
+def read_pages(folder: Path, settings: Settings) -> Iterator[Page]:
+    """The pages of a labelled set. Raises InputError for a damaged file, PageError for a rejected record."""
+    with FileReader(pages_file(folder), settings.input) as reader:
         for outcome in reader:
             if isinstance(outcome.result, PageError):
                 reader.check_read()
@@ -192,7 +187,9 @@ def score_set(
     several = len(choices) > 1
     for group in signed_alike(choices):
         own = group[0].settings
-        signed = SignedPages(read_batches(pages_of(folder), own), own, keep=len(group) > 1)
+        most_pages, most_bytes = own.service.batch_pages, own.service.batch_bytes
+        pages = batches(read_pages(folder, own), most_pages, most_bytes, lambda page: len(page.body))
+        signed = SignedPages(pages, own, keep=len(group) > 1)
         for choice in group:
             if several:
                 line.say(f"{folder.name}: {len(results) + 1} of {len(choices)}, {choice.name}")

@@ -27,7 +27,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.verdict_lines import line_id, read_objects
-from spotsieve.stream.research.evaluation.trial import pages_of
+from spotsieve.stream.research.evaluation.trial import pages_file
 from spotsieve.stream.research.labelling.distinctive_text import HOST_PAGES, HOST_SHARE
 from spotsieve.stream.research.models.term_counter import batches_of
 from spotsieve.stream.research.scoring.fresh_text import UNSPACED, PageGrams, digests_of, words_of
@@ -64,7 +64,7 @@ def set_texts(folder: Path, ids: Sequence[str], settings: Settings) -> list[Page
     if path.exists():
         texts = dict(_texts_in(path))
     else:
-        found = crawl_texts([pages_of(folder)], settings)
+        found = crawl_texts([pages_file(folder)], settings)
         texts = dict(zip(found.ids, found.texts, strict=True))
     empty = PageGrams.of([])
     return [texts.get(page, empty) for page in ids]
