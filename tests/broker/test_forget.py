@@ -45,9 +45,7 @@ def forget(service: Spotsieve, *arguments: str, code: int = 0) -> dict[str, Any]
 @pytest.mark.guarantee(
     "the next copy of a forgotten page is novel", fault="spotsieve state forget while the service runs"
 )
-@pytest.mark.guarantee(
-    "what is forgotten is forgotten by every reader of the log", fault="the state directory is deleted"
-)
+@pytest.mark.guarantee("every reader of the log forgets the same pages", fault="the state directory is deleted")
 @pytest.mark.timeout(900)
 def test_a_page_is_forgotten_by_a_running_service_and_a_state_rebuilt_from_the_log(
     kafka: Broker, tmp_path: Path

@@ -49,7 +49,7 @@ def forget_offsets(topics: TopicSet) -> None:
 
 
 @pytest.mark.guarantee(
-    "no page is lost where a group begins", fault="kafka.start = latest, pages come while no worker runs"
+    "no page is lost at the start of a group", fault="kafka.start = latest, pages come while no worker runs"
 )
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
@@ -70,7 +70,7 @@ def test_pages_that_come_while_no_worker_runs_are_read_also_with_start_latest(
         assert set(verdicts_sent(topics)) == {page.key for page in later}
 
 
-@pytest.mark.guarantee("no page is doubled without a word", fault="the group's committed offsets have expired")
+@pytest.mark.guarantee("no page is doubled silently", fault="the group's committed offsets have expired")
 @pytest.mark.timeout(600)
 def test_lost_offsets_of_known_pages_are_refused_until_somebody_chooses(kafka: Broker, tmp_path: Path) -> None:
     pages = [json_page(number, html_of(number)) for number in range(5)]

@@ -224,7 +224,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.guarantee("a broker's refusal is one line with the next step", fault="a wrong login, certificate or port")
+@pytest.mark.guarantee(
+    "a rejection by the broker is one line with the next step", fault="a wrong login, certificate or port"
+)
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
 def test_a_refusal_is_one_line_with_its_setting_and_shows_no_secret(
     doors: Doors, tmp_path: Path, refusal: Refusal

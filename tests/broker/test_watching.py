@@ -55,7 +55,7 @@ def test_metadata_names_each_topic_by_an_id_that_a_recreated_one_does_not_share(
 
 
 @pytest.mark.guarantee(
-    "a topic that is gone ends the service with the reason", fault="the input is deleted and recreated at once"
+    "a deleted topic stops the service, with the reason", fault="the input is deleted and recreated at once"
 )
 @pytest.mark.timeout(600)
 def test_an_input_topic_that_is_recreated_at_once_ends_the_service_with_the_reason(

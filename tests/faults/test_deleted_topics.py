@@ -15,9 +15,7 @@ from tests.fixtures.services.oracle import ids_by_key, judge_again, verdicts_sen
 from tests.fixtures.services.service import Spotsieve
 
 
-@pytest.mark.guarantee(
-    "a log that was made anew is refused, never judged by", fault="log topic deleted and filled again"
-)
+@pytest.mark.guarantee("a recreated log is rejected", fault="the log topic is deleted, recreated and filled")
 def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         service.begin(topics, crawl(30).messages, committed=30)
@@ -36,7 +34,9 @@ def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: 
         assert verify(service.state).damaged == 0
 
 
-@pytest.mark.guarantee("a topic that is gone ends the service with the reason", fault="a topic is deleted under it")
+@pytest.mark.guarantee(
+    "a deleted topic stops the service, with the reason", fault="a topic is deleted while the service runs"
+)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("role", "next_step"),

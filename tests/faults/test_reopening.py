@@ -15,7 +15,8 @@ PARTITIONS, TIMES, LEAST_UNKNOWN = 4, 40, 11
 
 
 @pytest.mark.guarantee(
-    "exactly_once: every page has exactly one verdict", fault="a partition is taken anew during an unknown commit"
+    "exactly_once: every page has exactly one verdict",
+    fault="a partition is reassigned during a commit of unknown outcome",
 )
 @pytest.mark.timeout(300)
 def test_each_output_is_there_once_however_often_its_partition_is_taken_anew(kafka: Broker) -> None:

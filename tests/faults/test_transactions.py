@@ -72,7 +72,7 @@ def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_made_an
 
 @pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict",
-    fault="kill -9 of the broker between the end of a transaction and its answer",
+    fault="kill -9 of the broker between the end of a transaction and its response",
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)

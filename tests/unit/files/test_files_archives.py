@@ -111,7 +111,7 @@ def test_records_of_arc_that_are_none_are_rejected_alone() -> None:
         split(arc(("https://e.com/", b"x")) + b"no header\n")
 
 
-@pytest.mark.guarantee("memory is bounded, whatever an archive holds", fault="a header of ARC that never ends")
+@pytest.mark.guarantee("memory is bounded, whatever an archive holds", fault="an endless ARC header")
 def test_a_header_that_never_ends_is_not_read_into_memory() -> None:
     given = 0
 
