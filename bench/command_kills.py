@@ -377,8 +377,8 @@ def disturb(
 ABOUT = """# Commands that are killed, or meet a full disk
 
 Each command that writes runs over {pages} pages, in a process that gets SIGKILL after a random time or at one of its
-changes of the file system, or on a disk that gets full. Then the same command runs again. "Equal": the result is that
-of an undisturbed run. "Refused": the command says that its result is complete, and what to do instead. Written by
+changes of the file system, or on a disk that gets full. Then the same command runs again. "Equal": the result equals
+that of an undisturbed run. "Refused": the command says that its result is complete, and what to do instead. Written by
 `make kills` on {date}, seed {seed}.
 """
 

@@ -177,13 +177,13 @@ def document(
 {host["cpu"]}, {host["system"]}, Python {host["python"]}; before the start the load average was {load:.1f}.
 
 A state with `index.cache_mb` {cache_mb} and `index.write_buffer_mb` 32 is filled with made-up postings:
-{KEYS_A_PAGE} random keys a page, as the default scheme files them. They come as whole table files, a range of keys
-after the other. Before each row {BATCHES} micro-batches of {BATCH_PAGES} pages with random keys are asked for and then
-filed as judging does it; the times are theirs. The process had {bare / 2**20:.0f} MiB before. Resident memory may
+{KEYS_A_PAGE} random keys a page, as the default scheme indexes them. They come as whole table files, a range of keys
+after the other. Before each row {BATCHES} micro-batches of {BATCH_PAGES} pages with random keys are looked up and then
+indexed, as in judging, and timed. The process had {bare / 2**20:.0f} MiB before. Resident memory may
 exceed that and the cache by {MOST_BESIDE_CACHE_MIB:.0f} MiB, however many pages there are. {_reached(looks[-1].pages)}
 Microseconds of CPU are for all keys of a page, with Python's part. MiB where nothing else is said.
 
-| pages | on disk | resident | cache | of it pinned | memtables | tables | asking, us a page | filing, us a page |
+| pages | on disk | resident | cache | of it pinned | memtables | tables | look-up, us a page | indexing, us a page |
 | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
 

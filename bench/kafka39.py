@@ -145,7 +145,7 @@ was {load:.1f}. The tests are those of `make test`, which runs them on Kafka 4. 
 
 ## The race
 
-{RACERS} partitions are taken anew again and again, each straight after a transaction whose commit was given up after 0
+{RACERS} partitions are reassigned again and again, each right after a transaction whose commit was given up after 0
 to 50 ms: a new producer with the same transactional id, then the committed offset, then an output with that offset as
 its number, and so on. An offset from before a transaction that has ended doubles an output. "unknown" are commits that
 were given up before the broker had answered.

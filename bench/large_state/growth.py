@@ -67,7 +67,7 @@ def sizes_for(directory: Path) -> tuple[int, ...]:
 def warm_up(state: State, pages: int) -> None:
     """Read all filters: look up absent keys, three for each part of a filter, and as many entries for their indexes.
 
-    A service has read them after some days. Without it most reads of the measurement would be those of a first time.
+    A service has read them after some days. Without it, most reads of the measurement would be first reads.
     """
     dice = np.random.default_rng(pages)
     keys_of_page, filter_bytes = sum(keys for _, keys, _ in KEYS), TUNING.filter_bits / 8

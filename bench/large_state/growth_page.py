@@ -82,7 +82,7 @@ Here all filters are read before the measurement, and the first half of the judg
 in this condition after some days. "All" holds the whole state in the block cache and in the page cache. With a tenth,
 RocksDB reads past the page cache, and the memory of the process is a tenth of the state on disk. In the small states
 Python alone needs more than that; there the block cache has a twentieth. "System" is the part of CPU in the kernel of
-the system, which is nearly all for the disk. Reads and KB are those of a page.
+the system, which is nearly all for the disk. Reads and KB are for each page.
 
 {_sizes_table(rows, model)}
 

@@ -188,10 +188,6 @@ PHRASES = (
 )
 
 EXCEPTIONS = {
-    "bench/": (
-        "texts of generated pages; they change when the pages are measured again",
-        "is filed, is one that, let through",
-    ),
     "stream/demo/": (
         "text of the generated articles",
         "is told",
