@@ -33,7 +33,6 @@ from spotsieve.stream.sign.features.sieve import blocks_of
 FITTED_ON = "news"
 LABEL_SHARE = 0.6
 """Share of a block's 3-word runs that the main text contains."""
-RUN_WORDS = 3
 REGULARISATION = 1.0
 """C of the regression, for weights in units of WEIGHT_UNIT words."""
 COPY_SHARE = 0.2
