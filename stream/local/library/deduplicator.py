@@ -342,7 +342,7 @@ class Deduplicator:
             self._check_open()
             if self._failed:
                 then = "close it and open it again; pages with a verdict are kept on disk"
-                raise StateError(NAME, "was stopped in a batch, and adds nothing more", None, then)
+                raise StateError(NAME, "was interrupted in a batch, and cannot add pages any more", None, then)
             # If judging fails, the log may be ahead of the state. Only opening the state again applies that record.
             self._failed = True
             parts = list(mark_unsigned(self._engine.judge_signed(signatures), signatures, unsigned))
@@ -395,7 +395,7 @@ class Deduplicator:
 
     def _check_adds(self) -> None:
         if self._engine is None:
-            raise StateError(NAME, "is read_only, and adds nothing", None, "call query(), or open the state")
+            raise StateError(NAME, "is read_only, and cannot add pages", None, "call query(), or open the state")
 
 
 def _dotted(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:
