@@ -172,6 +172,7 @@ def test_several_flipped_bytes_are_counted_and_shown_up_to_a_limit(directory: Pa
 @pytest.mark.guarantee("a damaged state is reported and gives no verdict", fault="a flipped byte of a table file")
 def test_a_flipped_byte_of_any_table_file_is_never_passed_over(closed: Path, tmp_path: Path) -> None:
     tables = sorted((closed / INDEX_FOLDER).glob("*.sst"))
+    assert tables
     for number, table in enumerate(tables):
         copy = Path(shutil.copytree(closed, tmp_path / str(number)))
         flip(copy / INDEX_FOLDER / table.name, 40)
