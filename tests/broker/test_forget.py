@@ -103,7 +103,7 @@ def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(kafka
         service.start().until_ready()
         service.until_committed(3)
         assert service.terminate() == 0
-        topics.make_anew("log")
+        topics.recreate("log")
 
         def refused(code: int, rule: bytes, *arguments: str) -> None:
             done = run(service, "--url", url_of(1), *arguments)
@@ -113,8 +113,8 @@ def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(kafka
         refused(EXIT_STATE, b"must reach the state's position")
         topics.send([PageMessage(None, encode_configuration("{}", bytes(16)))], "log")
         refused(EXIT_STATE, b"must follow the log that it was built from, which is")
-        topics.make_anew("log")
+        topics.recreate("log")
         topics.delete("log")
         refused(EXIT_SETTING, b"does not exist on the broker")
         refused(EXIT_BROKER, b"leads to no broker that responds", "--set", f"kafka.bootstrap_servers={NOBODY}")
-        topics.make_anew("log")
+        topics.recreate("log")

@@ -263,7 +263,7 @@ def test_a_state_ahead_of_its_log_is_refused(kafka: Broker, tmp_path: Path) -> N
         service.start().until_ready()
         service.until_committed(5)
         assert service.terminate() == 0
-        topics.make_anew("log")
+        topics.recreate("log")
         assert service.run_to_end() == EXIT_STATE
         line = service.error()
         assert topics.names["log"] in line

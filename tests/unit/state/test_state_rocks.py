@@ -256,7 +256,7 @@ def test_a_first_start_that_was_killed_before_anything_was_written_is_begun_agai
         assert state.position == 2
 
 
-def test_a_family_that_is_lost_is_not_made_anew(tmp_path: Path) -> None:
+def test_a_family_that_is_lost_is_not_recreated(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
         apply_all(state, records(2))
     database = Rdict(str(tmp_path / INDEX_FOLDER), database_options(), column_families(None))
