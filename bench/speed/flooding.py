@@ -1,9 +1,9 @@
 """Measures flooding: CPU a page where every probe leads to full buckets, beside ordinary pages.
 
     shared     every page has the same host, title, heaviest blocks and MinHash values, and the same candidates
-    crossed    the keys are few enough that all are full at half the run, and for each kind of key pages are grouped
-               anew: the pages in one bucket are in none of the others, so that a page meets the most candidates, and no
-               read of an entry serves two pages of a micro-batch. All are of one host: others have other keys
+    crossed    the keys are few enough that all are full at half the run, and each kind of key groups the pages in
+               another way. No two pages of a bucket share another one, so a page has the most candidates, and no read
+               of an entry serves two pages of a micro-batch. All are of one host: others have other keys
     chain      the same against `chain`, whose every key decides: fingerprints in turn of many groups; those of one
                group agree on four blocks of five, or three, and lie more than k bits from each other
 

@@ -69,8 +69,8 @@ def measure(scheme: Scheme, load: Load, cap: int, progress: Callable[[str], None
     cpu_us_per_page: median, over windows of 10,240 pages within the last 100,000, of the process's CPU time (all
     threads, so RocksDB's flushes and compactions too); cpu_us_per_page_mean: the mean over the run's second half, so
     that whole compactions are in it. wall_us_per_page: mean of the whole run.
-    state_bytes_per_entry: RocksDB's live table files after everything is compacted, without the addresses, by filed
-    page. An address is URL_BYTES random letters, which LZ4 cannot shorten: what it takes is just its length.
+    state_bytes_per_entry: RocksDB's live table files after everything is compacted, without the URLs, for each indexed
+    page. A URL is URL_BYTES random letters, which LZ4 cannot shorten, so it takes its length.
     bytes_per_page: files on disk after closing, by page of the load. rss_mib: at the end.
     """
     count = len(load)
