@@ -23,6 +23,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.command import MEASURED
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.format.meta import StatePart
 from spotsieve.state.portable.export import export_lines
@@ -41,7 +42,7 @@ from tests.fixtures.migrations import PAGES as PAGES_OF_SHARDS
 from tests.fixtures.small_disk import SmallDisk
 from tests.fixtures.states.shards import OneProcess, Shards
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "command-kills.md"
+DOCUMENT = MEASURED / "command-kills.md"
 PAGES, SHARDS, SPLIT_SHARDS = 120, 2, 3
 SMALL = "--set service.batch_pages=8 --set index.write_buffer_mb=1"
 NEW_STATE = f"{SMALL} --set index.salt_from={{given}}/state"
@@ -376,8 +377,8 @@ def disturb(
 ABOUT = """# Commands that are killed, or meet a full disk
 
 Each command that writes runs over {pages} pages, in a process that gets SIGKILL after a random time or at one of its
-changes of the file system, or on a disk that gets full. Then the same command runs again. "Equal": the result is that
-of an undisturbed run. "Refused": the command says that its result is complete, and what to do instead. Written by
+changes of the file system, or on a disk that gets full. Then the same command runs again. "Equal": the result equals
+that of an undisturbed run. "Refused": the command says that its result is complete, and what to do instead. Written by
 `make kills` on {date}, seed {seed}.
 """
 

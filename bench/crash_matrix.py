@@ -10,14 +10,14 @@ from tests.fixtures.services.matrix import COLUMNS, WAVE, Column, Outcome
 
 ABOUT = """# Crash matrix
 
-A worker process is killed (SIGKILL) right after each step on the way of a page, on a real broker, while {pages} pages
-flow and others are already in the state; then it is started again. "2 workers": the other goes on meanwhile. Every
-verdict that a read_committed consumer finds is compared with the log judged anew from its beginning, and with one
-worker also with an undisturbed run of the same pages. Outputs and offsets of a transaction are sent side by side.
+A worker process is killed (SIGKILL) right after each step of a page's pipeline, on a real broker, while {pages} pages
+flow and others are already in the state. Then it is started again. With two workers, the other one continues meanwhile.
+Every verdict that a read_committed consumer finds is compared with the log judged again from its beginning, and with
+one worker also with an undisturbed run of the same pages. Outputs and offsets of a transaction are sent concurrently.
 
-This document is written by `make test` (`tests/faults/test_crash_matrix.py`) where every cell holds what is promised:
-under exactly_once every page has exactly one verdict, under at_least_once at least one, and repeats carry the same one.
-Repeats depend on what was on its way when the kill came; those of {date} are shown.
+`make guarantees` writes this page (`tests/faults/test_crash_matrix.py`) if every cell keeps the guarantee: under
+exactly_once every page has exactly one verdict, under at_least_once at least one, and repeats have the same verdict.
+Repeats depend on the pages in flight at the kill; those of {date} are shown.
 """
 VARYING = re.compile(r"\d{4}-\d\d-\d\d|\d+ repeats")
 """The parts of the text that differ between two runs with the same result."""

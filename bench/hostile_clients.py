@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 import psutil
 
+from bench.command import MEASURED
 from bench.speed.pages import json_messages
 from spotsieve.stream.research.evaluation.report import machine
 from tests.fixtures.hostile_clients import ATTACKS, SECONDS_BETWEEN
 from tests.fixtures.http_port import http_port
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "hostile-clients.md"
+DOCUMENT = MEASURED / "hostile-clients.md"
 HOSTILE = "127.0.0.2"
 RATE = 20
 MOST_RATIO, MOST_RSS = 5.0, 2**30

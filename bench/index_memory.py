@@ -7,7 +7,6 @@ absent keys.
 import argparse
 import os
 import resource
-import shlex
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import IngestExternalFileOptions, SstFileWriter
 
+from bench.command import MEASURED, command_line, publish
 from bench.speed.report import machine
 from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.index import Buckets
@@ -32,7 +32,7 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.model import IndexSettings
 from tests.fixtures.states.local_states import families_of
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "measured" / "index-memory.md"
+DOCUMENT = MEASURED / "index-memory.md"
 PAGES = 20_000_000
 DEFAULT_CACHE_MB = IndexSettings().cache_mb
 KEYS_A_PAGE = 14
@@ -177,13 +177,13 @@ def document(
 {host["cpu"]}, {host["system"]}, Python {host["python"]}; before the start the load average was {load:.1f}.
 
 A state with `index.cache_mb` {cache_mb} and `index.write_buffer_mb` 32 is filled with made-up postings:
-{KEYS_A_PAGE} random keys a page, as the default scheme files them. They come as whole table files, a range of keys
-after the other. Before each row {BATCHES} micro-batches of {BATCH_PAGES} pages with random keys are asked for and then
-filed as judging does it; the times are theirs. The process had {bare / 2**20:.0f} MiB before. Resident memory may
+{KEYS_A_PAGE} random keys a page, as the default scheme indexes them. They come as whole table files, a range of keys
+after the other. Before each row {BATCHES} micro-batches of {BATCH_PAGES} pages with random keys are looked up and then
+indexed, as in judging, and timed. The process had {bare / 2**20:.0f} MiB before. Resident memory may
 exceed that and the cache by {MOST_BESIDE_CACHE_MIB:.0f} MiB, however many pages there are. {_reached(looks[-1].pages)}
 Microseconds of CPU are for all keys of a page, with Python's part. MiB where nothing else is said.
 
-| pages | on disk | resident | cache | of it pinned | memtables | tables | asking, us a page | filing, us a page |
+| pages | on disk | resident | cache | of it pinned | memtables | tables | look-up, us a page | indexing, us a page |
 | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
 
@@ -230,12 +230,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(look, file=sys.stderr, flush=True)
             if time.monotonic() - began > 60 * options.most_minutes:
                 break
-    given = sys.argv[1:] if arguments is None else arguments
-    command = shlex.join(["python", "-m", "bench.index_memory", *given])
+    command = command_line("bench.index_memory", arguments)
     text = document(looks, bare, command, machine(), load, options.cache_mb)
-    if options.pages >= PAGES and options.cache_mb == DEFAULT_CACHE_MB:
-        DOCUMENT.write_text(text, "utf-8")
-    print(text)
+    publish(DOCUMENT, text, whole=options.pages >= PAGES and options.cache_mb == DEFAULT_CACHE_MB)
     return 1 if broken(looks, bare, options.cache_mb) else 0
 
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from bench.command import reports_errors
 from bench.speed.report import machine
-from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.jars import CLASSIC_VERSION, RELEASE_VARIABLE
 from spotsieve.stream.kafka.driver.requests import stable_committed
@@ -145,7 +145,7 @@ was {load:.1f}. The tests are those of `make test`, which runs them on Kafka 4. 
 
 ## The race
 
-{RACERS} partitions are taken anew again and again, each straight after a transaction whose commit was given up after 0
+{RACERS} partitions are reassigned again and again, each right after a transaction whose commit was given up after 0
 to 50 ms: a new producer with the same transactional id, then the committed offset, then an output with that offset as
 its number, and so on. An offset from before a transaction that has ended doubles an output. "unknown" are commits that
 were given up before the broker had answered.
@@ -159,6 +159,7 @@ edit it.
 """
 
 
+@reports_errors
 def main(arguments: list[str] | None = None, say: Callable[[str], None] = print) -> int:
     """Run everything and write the document. Returns 0 if all holds, 1 if not, 5 without a broker."""
     parser = argparse.ArgumentParser("python -m bench.kafka39", description="Faults on Kafka 3.9.")
@@ -167,15 +168,11 @@ def main(arguments: list[str] | None = None, say: Callable[[str], None] = print)
     options = parser.parse_args(arguments)
     os.environ[RELEASE_VARIABLE] = CLASSIC_VERSION
     load = os.getloadavg()[0]
-    try:
-        prepare()
-        stable = race(stable_committed, options.times)
-        say(f"{stable}")
-        own = race(own_question, options.times)
-        say(f"{own}")
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    prepare()
+    stable = race(stable_committed, options.times)
+    say(f"{stable}")
+    own = race(own_question, options.times)
+    say(f"{own}")
     rows = run_tests(options.tests or list(FILES))
     given = sys.argv[1:] if arguments is None else arguments
     text = document(

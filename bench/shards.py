@@ -132,7 +132,7 @@ def states_on_disk(number: int) -> Iterator[list[State]]:
 
 
 def state_bytes(stored: Sequence[State]) -> float:
-    """Bytes of all table files once they are compacted, for each filed page."""
+    """Bytes of all table files once they are compacted, for each indexed page."""
     return sum(state.compact() for state in stored) / max(state.entry_count for state in stored)
 
 

@@ -44,8 +44,8 @@ Written by `make simulation` (`python -m bench.simulation`): up to {minutes:g} m
 
 Each run has two workers, two resolvers, up to four shards with hot standbys, and an operator who resizes. Processes are
 killed and frozen, disks lose unsynced writes, responses of brokers are lost, and retention removes responses. No page
-may be lost or emitted twice, verdicts must be those of one process, all pages must be committed once the faults end, no
-advice may harm good data, and shards take over only if all were there of late.
+may be lost or emitted twice, verdicts must equal those of one process, all pages must be committed once the faults end,
+no advice may harm good data, and shards take over only if all were there of late.
 """
 
 

@@ -7,13 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from spotsieve.state.store.memory import memory_state
-from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
-from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.judge import judge
 from spotsieve.stream.research.evaluation.planning import build_models
-from spotsieve.stream.research.evaluation.trial import pages_of
+from spotsieve.stream.research.evaluation.trial import read_pages
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import TERMS, scheme_of
 from tests.fixtures.pages.scheme_settings import settings_named
@@ -60,9 +58,7 @@ def on_set(name: str, folder: Path) -> CaseCounts:
             scheme = scheme_of(bare.model_copy(update={"idf_model": model.path, "idf_digest": model.digest}))
     else:
         scheme = scheme_of(settings)
-    with FileReader(pages_of(folder), Settings().input) as reader:
-        pages = [outcome.result for outcome in reader if isinstance(outcome.result, Page)]
-    return compare(scheme.sign(pages), scheme, CLAIMS[name].accepts)
+    return compare(scheme.sign(list(read_pages(folder, Settings()))), scheme, CLAIMS[name].accepts)
 
 
 def compare(signed: Signatures, scheme: Scheme, accepts: Accepts) -> CaseCounts:

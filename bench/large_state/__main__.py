@@ -2,18 +2,18 @@
 
 import argparse
 import os
-import shlex
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from bench.command import MEASURED, command_line, publish
 from bench.large_state.report import PAGES, VariantRuns, broken, document
 from bench.large_state.variants import LARGE, VARIANTS, LargeStatePlan, compare
 from bench.speed.report import machine
 from spotsieve.stream.base.settings.model import IndexSettings
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "large-state.md"
+DOCUMENT = MEASURED / "large-state.md"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,13 +57,11 @@ def main(arguments: list[str] | None = None) -> int:
                     break
     told = ("pages", "small", "judged", "batch", "buffer_mb", "most_minutes")
     given = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in told]
-    command = shlex.join(["python", "-m", "bench.large_state", *given])
+    command = command_line("bench.large_state", given)
     small, large = ran
     text = document(small, large, command, machine(), (loads, os.getloadavg()[0]))
     whole = options.pages >= PAGES and not options.only and len(large.runs) == len(LARGE)
-    if options.write or whole:
-        DOCUMENT.write_text(text, "utf-8")
-    print(text)
+    publish(DOCUMENT, text, whole=options.write or whole)
     return 1 if broken(large) else 0
 
 

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench.command import MEASURED
 from bench.large_state.cost_model import GrowthRow, fit
 from bench.large_state.filling import KEYS, fill, is_filled
-from bench.large_state.growth_page import MEASURED, broken_bound, draw, growth_page
+from bench.large_state.growth_page import broken_bound, draw, growth_page
 from bench.large_state.judging import MIB, judge_on
 from bench.large_state.variants import DIRECT, LargeStatePlan, copy_state
 from bench.speed.report import machine
@@ -66,7 +67,7 @@ def sizes_for(directory: Path) -> tuple[int, ...]:
 def warm_up(state: State, pages: int) -> None:
     """Read all filters: look up absent keys, three for each part of a filter, and as many entries for their indexes.
 
-    A service has read them after some days. Without it most reads of the measurement would be those of a first time.
+    A service has read them after some days. Without it, most reads of the measurement would be first reads.
     """
     dice = np.random.default_rng(pages)
     keys_of_page, filter_bytes = sum(keys for _, keys, _ in KEYS), TUNING.filter_bits / 8

@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from bench.command import MEASURED
 from bench.large_state.cost_model import MACHINE, MODELLED_FROM, CostModel, Crawl, GrowthRow, Line, crawl
 from bench.large_state.judging import MIB
 from bench.plots import STYLE, save_svg
 from bench.scale.costs import client_us, costs_of, state_bytes
 
-MEASURED = Path(__file__).resolve().parents[2] / "docs" / "measured"
 BOUND_FROM, TIMES_MEMORY = 30_000_000, 10
 BILLION = 10**9
 SHARDS = (0, 4, 16, 64)
@@ -82,7 +82,7 @@ Here all filters are read before the measurement, and the first half of the judg
 in this condition after some days. "All" holds the whole state in the block cache and in the page cache. With a tenth,
 RocksDB reads past the page cache, and the memory of the process is a tenth of the state on disk. In the small states
 Python alone needs more than that; there the block cache has a twentieth. "System" is the part of CPU in the kernel of
-the system, which is nearly all for the disk. Reads and KB are those of a page.
+the system, which is nearly all for the disk. Reads and KB are for each page.
 
 {_sizes_table(rows, model)}
 

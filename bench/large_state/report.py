@@ -51,9 +51,9 @@ and bytes do not depend on them; CPU does, so the same work may differ by a fift
 ## How it is measured
 
 A state is filled with whole table files: 14 postings, an entry and a fiftieth of a host's memory for each page, as the
-default scheme files them. Then the engine judges records of made-up pages over it, {large.plan.batch} pages each. Three
-pages in ten are copies of pages that lie anywhere in the state, so their entries are read; the others are novel and are
-filed. The first tenth of the records only warms the caches.
+default scheme indexes them. Then the engine judges records of made-up pages over it, {large.plan.batch} pages each.
+Three pages in ten are copies of pages that lie anywhere in the state, so their entries are read; the others are novel
+and are indexed. The first tenth of the records only warms the caches.
 
 No cgroup bounds the memory. RocksDB reads and writes past the system's page cache (direct reads), so all that the
 state has of memory is in the process, and its resident memory is the limit that the state is compared with. Python and
@@ -67,14 +67,14 @@ one and the same.
 
 ## The large state
 
-The plan: {large.plan.pages:,} pages are filed and {large.plan.judged:,} judged. The state must be at least
+The plan: {large.plan.pages:,} pages are indexed and {large.plan.judged:,} judged. The state must be at least
 {TIMES_MEMORY} times the memory of the process, and no write may take longer than {LONGEST_WRITE_MS / 1000:.0f} s.
 
 {_large(large)}
 
 ## One option at a time
 
-{small.plan.pages:,} pages were filed and {small.plan.judged:,} judged. The cache has {settings.cache_mb} MiB and the
+{small.plan.pages:,} pages were indexed and {small.plan.judged:,} judged. The cache has {settings.cache_mb} MiB and the
 write buffer {settings.write_buffer_mb} where nothing else is said. {len(small.runs)} of {len(VARIANTS)} variants ran.
 Each judges the same pages and must find the same copies: {_verdicts(small)}.
 

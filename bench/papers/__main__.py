@@ -5,13 +5,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.command import MEASURED, reports_errors, say
 from bench.papers import page
 from bench.quality.sets import DATA
-from spotsieve.stream.base.errors import InputError, SpotsieveError
+from spotsieve.stream.base.errors import InputError
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "papers.md"
+DOCUMENT = MEASURED / "papers.md"
 
 
+@reports_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write the document. Returns 0 for any figures, 2 for wrong usage, 3 without labelled sets."""
     papers = page.find_papers()
@@ -23,17 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in options.names if name not in papers]
     if unknown:
         parser.error(f"NAME must be one of {', '.join(papers)}, got {unknown[0]!r}")
-    try:
-        if not options.data.is_dir():
-            raise InputError(str(options.data), "must hold labelled sets", None, "name their folder with --data")
-        for name in options.names or papers:
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            lines = papers[name].section(options.data)
-            text = options.out.read_text("utf-8") if options.out.exists() else page.HEAD
-            options.out.write_text(page.with_section(text, name, papers[name].TITLE, lines), "utf-8")
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    if not options.data.is_dir():
+        raise InputError(str(options.data), "must hold labelled sets", None, "name their folder with --data")
+    for name in options.names or papers:
+        say(f"{name} ...")
+        lines = papers[name].section(options.data)
+        text = options.out.read_text("utf-8") if options.out.exists() else page.HEAD
+        options.out.write_text(page.with_section(text, name, papers[name].TITLE, lines), "utf-8")
     return 0
 
 

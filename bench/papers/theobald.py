@@ -59,7 +59,7 @@ pairs of each set's pages against its labels; a story of news has two or three c
 are manuals in several versions, newsgroups posts that were sent or quoted again. Pairs that are neither duplicates nor
 different (similarity .2 to .6) count for nothing. Terms and their IDF are counted over each set, as theirs over their
 corpus, and pages have at least 5. All pairs are compared, so what is here says how good the features are; what a stream
-makes of them, where a page is compared with those let through, is in docs/measured/schemes.md.
+makes of them, where a page is compared with emitted pages only, is in docs/measured/schemes.md.
 
 Table 1, each at the paper's threshold; IDF .2 to .85 and, as our stories are rarer, to 1 (I-Match: .4 to .75, to 1):
 """

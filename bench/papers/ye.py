@@ -9,7 +9,7 @@ from bench.papers.page import decimals, paragraphs, table
 from bench.quality.ours import judge, settings_with, sign
 from bench.quality.sets import load_set
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.research.evaluation.trial import pages_of, read_batches
+from spotsieve.stream.research.evaluation.trial import read_pages
 from spotsieve.stream.research.models.sampling import SampledPages, SizeClass, Trials, choose_ratios, share_processed
 
 SETS = ("docs", "news", "newsgroups")
@@ -74,8 +74,7 @@ def sample_of(data: Path, w: int) -> SampledPages:
     """The pages of all sets."""
     sample = SampledPages(w)
     for name in SETS:
-        for batch in read_batches(pages_of(data / name), Settings()):
-            sample.add([page for page in batch if page.judgeable and page.body])
+        sample.add([page for page in read_pages(data / name, Settings()) if page.judgeable and page.body])
     return sample
 
 

@@ -15,7 +15,7 @@ from spotsieve.stream.base.page import Page, lay_out
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import OnebitSettings
 from spotsieve.stream.base.signature import SignatureStatus
-from spotsieve.stream.research.evaluation.trial import pages_of, read_batches
+from spotsieve.stream.research.evaluation.trial import read_pages
 from spotsieve.stream.sign.features.shingles import shingle_pages
 from spotsieve.stream.sign.schemes.minwise import OnebitScheme
 from spotsieve.stream.sign.text.tokens import extract_tokens
@@ -49,7 +49,7 @@ class Estimation(NamedTuple):
 
 def estimations(folder: Path) -> Iterator[Estimation]:
     """Counts for each number of bits and resemblance, over all pairs of the set's pages that have a fingerprint."""
-    pages = [page for batch in read_batches(pages_of(folder), Settings()) for page in batch]
+    pages = list(read_pages(folder, Settings()))
     settings = OnebitSettings()
     judged = OnebitScheme(settings).sign(pages).status == SignatureStatus.FINGERPRINTED
     kept = [page for page, one in zip(pages, judged.tolist(), strict=True) if one]

@@ -45,8 +45,8 @@ paper's theorem. Postings: what lies in a page's buckets at the end of the set.
 CONCLUDES = """\
 So below r = .8 `onebit` takes the least c that at most one stranger in a thousand reaches by chance: {c} here. What
 stays is that a page's buckets hold as many postings as {share:.0%} of all pages: they are full after some
-{full:,.0f} pages at the default cap, and what is not filed is not found. `onebit` says so at its start and in its
-summary. `spotsigs` counts shared spots in the same way (Theobald et al., above).
+{full:,.0f} pages at the default cap, and pages that are not indexed are not found. `onebit` says so at its start and in
+its summary. `spotsigs` counts shared spots in the same way (Theobald et al., above).
 """
 
 

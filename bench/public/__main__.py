@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.command import MEASURED, reports_errors, say
 from bench.peers.filters import PEERS
 from bench.public.datasets import PUBLIC
 from bench.public.hub import DownloadError
@@ -17,13 +18,14 @@ from bench.public.picture import draw
 from bench.public.report import as_markdown, names_of, summarize
 from bench.quality.sets import find_sets, load_set
 from bench.speed.report import machine
-from spotsieve.stream.base.errors import InputError, SpotsieveError
+from spotsieve.stream.base.errors import InputError
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "public.md"
+DOCUMENT = MEASURED / "public.md"
 DATA = Path.home() / ".cache" / "spotsieve" / "public"
 NO_SETS = "The labelled sets of development are not beside the repository."
 
 
+@reports_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the sets that are there, and write the page from all figures. Returns 3 if there is no set at all."""
     parser = argparse.ArgumentParser("python -m bench.public", description="Compare the filter with its peers.")
@@ -34,11 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=DATA, metavar="DIR", help="where public sets are (%(default)s)")
     parser.add_argument("--out", type=Path, default=DOCUMENT, metavar="FILE", help="(%(default)s)")
     options = parser.parse_args(arguments)
-    try:
-        return _compare(options)
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    return _compare(options)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -48,11 +46,11 @@ def _compare(options: argparse.Namespace) -> int:
         kept |= json.loads(stored.read_text("utf-8"))
     names, kept["missing"] = filters()
     for name, packages in kept["missing"].items():
-        _say(f"{name} is not installed here: {', '.join(packages)}")
+        say(f"{name} is not installed here: {', '.join(packages)}")
     for folder in _folders(options, kept["absent"]):
-        _say(f"{folder.name} ...")
+        say(f"{folder.name} ...")
         labelled = load_set(folder, options.pages)
-        figures = measure_set(labelled, names, options.rounds, _say)
+        figures = measure_set(labelled, names, options.rounds, say)
         on = f"{datetime.now(UTC).date().isoformat()} (commit {machine()['commit']})"
         found = SetFigures(len(labelled.pages), round(labelled.megabytes, 1), on, figures)
         kept["sets"][folder.name] = found.as_json()
@@ -67,7 +65,7 @@ def _compare(options: argparse.Namespace) -> int:
     (options.out.parent / "images").mkdir(exist_ok=True)
     (options.out.parent / "images" / f"{options.out.stem}.svg").write_text(picture, "utf-8")
     options.out.write_text(page, "utf-8")
-    _say(f"{options.out} is written")
+    say(f"{options.out} is written")
     return 0
 
 
@@ -87,10 +85,10 @@ def _folders(options: argparse.Namespace, absent: list[str]) -> Iterator[Path]:
                 yield prepare(name, options.data)
             except DownloadError as error:
                 absent.append(name)
-                _say(f"{name} is left out: {error}")
+                say(f"{name} is left out: {error}")
     beside = [folder for folder in find_sets() if not options.names or folder.name in options.names]
     if not beside and not options.names:
-        _say(NO_SETS)
+        say(NO_SETS)
     yield from beside
 
 
@@ -109,10 +107,6 @@ def page_and_picture(kept: Mapping[str, Any], picture: str) -> tuple[str, str]:
 def _versions() -> str:
     found = {package: shown for peer in PEERS.values() for package, shown in peer.versions.items() if shown}
     return ", ".join(f"{package} {shown}" for package, shown in sorted(found.items()))
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.command import MEASURED, reports_errors, say
 from bench.quality.extracts import Extracts
 from bench.quality.figures import PARTS, Figures, Run
 from bench.quality.keep import Part, keep, kept_parts, part_of, with_sections_of
@@ -14,10 +15,9 @@ from bench.quality.plots import draw_plots
 from bench.quality.report import as_markdown
 from bench.quality.sets import find_sets, load_set
 from bench.targets import exit_code
-from spotsieve.stream.base.errors import InputError, SpotsieveError
+from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.engine.warmup import compile_kernels
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "measured"
 QUICK_PAGES = 300
 ABOUT = (
     "Measure quality on every labelled set: docs/measured/quality.md and its plots; "
@@ -25,14 +25,11 @@ ABOUT = (
 )
 
 
+@reports_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write the document. Returns 0 for any figures, 2 for wrong settings, 3 without a valid set."""
     options = _parser().parse_args(arguments)
-    try:
-        return _measure(options, _shown(sys.argv[1:] if arguments is None else arguments))
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    return _measure(options, _shown(sys.argv[1:] if arguments is None else arguments))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,7 +63,7 @@ def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         raise InputError("../shared/data", "must hold labelled sets", None, "name a set's folder with --sets")
     sets = [load_set(folder, QUICK_PAGES if options.quick else None) for folder in folders]
     compile_kernels(scheme_under(settings))
-    run = Run(sets, base, options.config, options.quick, _say, Extracts(options.cache))
+    run = Run(sets, base, options.config, options.quick, say, Extracts(options.cache))
     figures = Figures()
     chosen = [name for name in PARTS if "all" in options.parts or name in options.parts]
     kept = kept_parts(options.keep, run, set(chosen)) if options.keep else []
@@ -75,24 +72,24 @@ def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     for name in chosen:
         _measure_part(name, run, options.keep).add_to(figures)
     whole = len(chosen) + len(kept) == len(PARTS) and not options.quick
-    target = options.out or (DOCS / "quality.md" if whole else None)
+    target = options.out or (MEASURED / "quality.md" if whole else None)
     plots = draw_plots(figures, target.with_suffix(""), settings) if target else {}
     text = as_markdown(run, figures, f"python -m bench.quality {' '.join(arguments)}".rstrip(), plots)
     if target:
         before = target.read_text("utf-8") if target.exists() else ""
         target.write_text(with_sections_of(text, before), "utf-8")
-        _say(f"{target} is written")
+        say(f"{target} is written")
     else:
         print(text)
     return exit_code(text) if whole else 0
 
 
 def _measure_part(name: str, run: Run, folder: Path | None) -> Part:
-    _say(f"{name} ...")
+    say(f"{name} ...")
     began, figures = time.monotonic(), Figures()
     PARTS[name](run, figures)
     part = part_of(name, run, figures, time.monotonic() - began)
-    _say(f"{name}: {part.seconds:.0f} s")
+    say(f"{name}: {part.seconds:.0f} s")
     if folder is not None:
         keep(folder, part)
     return part
@@ -107,10 +104,6 @@ def _shown(arguments: Sequence[str]) -> list[str]:
         for step in (0, 1)
     }
     return [given for place, given in enumerate(arguments) if place not in hidden]
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

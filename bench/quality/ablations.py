@@ -24,8 +24,8 @@ class Replacement(Enum):
 class Ablation:
     """One changed rule. overrides: dotted setting to value  instead: replacement of a part of the scheme
 
-    rules: constants of the judge, "module.NAME" to value; the kernel is compiled anew with them
-    without: groups of the scorecards that are left out; the cards are fitted anew
+    rules: constants of the judge, "module.NAME" to value; the kernel is compiled again with them
+    without: groups of the scorecards that are left out; the cards are fitted again
     keys_off: kinds of keys under which pages are neither looked up nor indexed
     """
 

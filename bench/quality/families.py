@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from spotsieve.stream.base.errors import SpotsieveError
+from bench.command import reports_errors
 from tests.fixtures.families import FAMILIES, family_pages
 from tests.fixtures.families.measure import FamilyFigures, lost_fault, measure, missed_fault
 
@@ -17,6 +17,7 @@ WIDTHS = "{:34}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}  {}"
 HEADER = ("family", "pages", "novel", "lost", "copies", "missed", "dropped", "over the bound")
 
 
+@reports_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge the chosen families and print a row for each. Returns 1 if a bound is not kept, 2 for a wrong setting."""
     parser = _parser()
@@ -27,13 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = {name.replace(".", "__"): value for name, value in (given.split("=", 1) for given in options.given)}
     print(WIDTHS.format(*HEADER), flush=True)
     kept = True
-    try:
-        for name in options.families or FAMILIES:
-            figures = measure(family_pages(name, options.seed, options.size), **settings)
-            kept &= _print_figures(name, figures, options.kinds, options.show)
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    for name in options.families or FAMILIES:
+        figures = measure(family_pages(name, options.seed, options.size), **settings)
+        kept &= _print_figures(name, figures, options.kinds, options.show)
     return 0 if kept else 1
 
 

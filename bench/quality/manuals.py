@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.command import MEASURED
 from bench.quality.markdown import table
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "manuals.md"
+DOCUMENT = MEASURED / "manuals.md"
 PACKAGES = (
     "apache2-doc cmake-doc debian-handbook docbook-xsl-doc-html erlang-doc fp-docs-3.2.2 gap-doc gimp-help-ja "
     "lazarus-doc-2.2 libboost1.81-doc libreoffice-help-ru lilypond-doc-html openjdk-17-doc postgresql-doc-15 "

@@ -39,7 +39,7 @@ def ablations(run: Run, figures: Figures) -> str:
     if figures.groups:
         header = ["scorecards fitted with", *(f"{name}: F1, novel lost; lost, missed" for name in names)]
         note = paragraph(f"""
-            Both cards are fitted anew to all of {run.speed_set.name} without one group of classes, and used with it
+            Both cards are fitted again to all of {run.speed_set.name} without one group of classes, and used with it
             left out: what the other groups cannot make up for. Every set is in its own order alone. The sets beside
             {run.speed_set.name} are the better judges here, since the fit has not seen them; differences of a few pages
             are noise.
@@ -89,7 +89,7 @@ def validation(run: Run, figures: Figures) -> str:
     held_out = ", ".join(f"{share:.0%} of {name}" for name, share in found.shares.items())
     fitted = f"the scorecards are fitted to the training pages of {found.fitted_on} and " if found.fitted_on else ""
     note = paragraph(f"""
-        {FOLDS} folds, assigned anew {len(seeds)} time(s). A fold's training part has no page of its hosts and no page
+        {FOLDS} folds, assigned {len(seeds)} time(s). A fold's training part has no page of its hosts and no page
         of its clusters (pages joined by a group or by a listed pair of similarity .2 or more). Hosts and clusters
         together form one giant component, so pages whose host and cluster fell into different folds are left out of
         both parts of those folds: {held_out} are held out in some fold. In each fold {fitted}one of {found.tried}
@@ -143,7 +143,7 @@ def robustness(run: Run, figures: Figures, plots: Mapping[str, str]) -> str:
     headlines = figures.robustness.get(run.speed_set.name, ())
     note = paragraph(f"""
         Originals (one a cluster, at least 100 words of main text): {originals}. All are in the state; an edited copy of
-        each is submitted at another host or at another address of the same host, and is found if its verdict names its
+        each is submitted at another host or at another URL of the same host, and is found if its verdict names its
         own original; the target is held against the lesser of the two. Words of the main text, or of all text of the
         page, menus included, are replaced by words drawn from the vocabulary of all pages. Link lists are taken from
         other pages and put between two blocks of the main text; as bare text they stand there without any link.

@@ -48,7 +48,7 @@ def targets(run: Run, figures: Figures) -> str:
         return ""
     note = paragraph("""
         One setting for all sets. Of an edit the lesser of two shares counts: copies at another host, and copies at
-        another address of the same host, whose only known page the original is mostly. `make bench` measures the speed
+        another URL of the same host, whose only known page the original is mostly. `make bench` measures the speed
         of signing, the cost of the index and the bytes a page takes in the state: docs/measured/speed.md.
     """)
     return f"## Targets\n\n{note}\n\n" + table(["what", "reached", "target", "met"], rows)

@@ -2,7 +2,7 @@
 
 Originals: one page of each cluster of a set, with at least 100 words of main text that can be located in its HTML, in
 an order fixed by the seed. All of them are submitted to an empty filter; then one kind of edited copy of each, at
-another address. A copy is found if its verdict names its own original. Every kind begins with the originals alone.
+another URL. A copy is found if its verdict names its own original. Every kind begins with the originals alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -21,10 +21,11 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.command import reports_errors
 from bench.quality.cards import CHANCE, SCALE, Columns, Ints, Points, first_places, second_places
 from bench.quality.edits import MarkedPage, draw_link_lists, inject, link_texts, mark, words_of
 from bench.quality.sets import DATA, LabelledSet, load_set
-from spotsieve.stream.base.errors import InputError, SpotsieveError
+from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.sign.features import scorecard
 from spotsieve.stream.sign.features.scorecard import FIRST_CARD, SECOND_CARD
 from spotsieve.stream.sign.features.sieve import blocks_of
@@ -32,7 +33,6 @@ from spotsieve.stream.sign.features.sieve import blocks_of
 FITTED_ON = "news"
 LABEL_SHARE = 0.6
 """Share of a block's 3-word runs that the main text contains."""
-RUN_WORDS = 3
 REGULARISATION = 1.0
 """C of the regression, for weights in units of WEIGHT_UNIT words."""
 COPY_SHARE = 0.2
@@ -219,17 +219,14 @@ def greatest_difference(points: Points, frozen: Points) -> tuple[int, str]:
     return max((abs(one - other), group) for group, both in pairs for one, other in both)
 
 
+@reports_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fit, then write or compare. Returns 0 if done or within the tolerance, 1 for another fit, 3 without a set."""
     parser = argparse.ArgumentParser("python -m bench.quality.scorecard_fit", description=ABOUT)
     parser.add_argument("--check", action="store_true", help="write nothing, compare with the file")
     parser.add_argument("--on", type=Path, default=DATA / FITTED_ON, metavar="DIR", help=f"the set, {FITTED_ON}")
     options = parser.parse_args(arguments)
-    try:
-        points = Fit(Material(load_set(options.on)).of()).points()
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    points = Fit(Material(load_set(options.on)).of()).points()
     difference, group = greatest_difference(points, scorecard.frozen_points())
     print(f"greatest difference from stream/sign/features/scorecard.txt: {difference} points, in {group!r}")
     if options.check:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.research.evaluation.trial import PAGES_FILE, pages_of, read_batches
+from spotsieve.stream.research.evaluation.trial import PAGES_FILE, read_pages
 from spotsieve.stream.research.scoring import Truth, load_truth
 from spotsieve.stream.research.scoring.fresh_text import FreshText, PageGrams, measure, words_of
 from spotsieve.stream.research.scoring.measures import join
@@ -114,8 +114,8 @@ def find_sets(extra: Iterable[Path] = ()) -> list[Path]:
 def load_set(folder: Path, most_pages: int | None = None) -> LabelledSet:
     """Read a set, or the beginning of its stream. Raises InputError if pages and labels do not fit together."""
     truth = load_truth(folder)
-    pages = [page for batch in read_batches(pages_of(folder), Settings()) for page in batch]
+    pages = tuple(read_pages(folder, Settings()))
     if tuple(page.label for page in pages) != truth.ids:
         raise InputError(str(folder), "must have its labels in the order of its pages", None, "sort truth.tsv.gz")
-    loaded = LabelledSet(folder.name, folder, tuple(pages), truth)
+    loaded = LabelledSet(folder.name, folder, pages, truth)
     return loaded if most_pages is None else loaded.part(range(min(most_pages, len(pages))))

@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.command import MEASURED, reports_errors
 from bench.peers.extractors import EXTRACTORS
 from bench.quality.cards import Points
 from bench.quality.extracts import extract_all
@@ -31,7 +31,6 @@ from bench.quality.folds import FOLDS, make_folds
 from bench.quality.markdown import table
 from bench.quality.scorecard_fit import FITTED_ON, Fit, Material, points_replaced
 from bench.quality.sets import DATA, LabelledSet, load_set
-from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Kind, TemplateMarks, Verdicts, concatenate
@@ -49,7 +48,7 @@ EQUAL = 0.01
 FIT_EVERY = 6
 """One page in this many is fitted on, because a fit of all pages in every fold takes minutes."""
 RUN = 4
-REPORT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "text.md"
+REPORT = MEASURED / "text.md"
 PUBLISHED, REFITTED = "spotsieve: main text", "spotsieve: main text, fitted without the site"
 WITHOUT = "spotsieve: text without template text"
 OURS = (PUBLISHED, WITHOUT)
@@ -265,19 +264,14 @@ MARKED = {
 }
 
 
+@reports_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and write the document or print it. Returns the exit code."""
     parser = argparse.ArgumentParser("python -m bench.quality.texts", description=__doc__)
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS, help="only these, to standard output")
     parser.add_argument("--pages", type=int, default=PAGES, metavar="N", help=f"at most N pages of a set ({PAGES})")
     options = parser.parse_args(arguments)
-    try:
-        results = {
-            name: compare(load_set(DATA / name), options.pages, refit=name == FITTED_ON) for name in options.sets
-        }
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    results = {name: compare(load_set(DATA / name), options.pages, refit=name == FITTED_ON) for name in options.sets}
     shown = sys.argv[1:] if arguments is None else arguments
     text = as_markdown(results, " ".join(["python -m bench.quality.texts", *shown]))
     if tuple(options.sets) == SETS:

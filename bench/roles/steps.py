@@ -1,7 +1,6 @@
 """`python -m bench.roles.steps` ends every role after each step of its loop, and writes docs/measured/role-steps.md."""
 
 import argparse
-import logging
 import os
 import sys
 import tempfile
@@ -9,20 +8,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.command import MEASURED, prepare_service, publish, reports_errors, say
 from bench.speed.report import machine
-from spotsieve.stream.base.errors import SpotsieveError
-from spotsieve.stream.demo.localkafka import LocalKafka, prepare
-from spotsieve.stream.engine.warmup import compile_kernels
-from spotsieve.stream.sign.schemes.registry import scheme_of
+from spotsieve.stream.demo.localkafka import LocalKafka
 from tests.fixtures.pages.crawls import crawl
 from tests.fixtures.services.matrix import Outcome
-from tests.fixtures.services.oracle import settings_from
 from tests.fixtures.services.role_matrix import WAVE, Wave, run_waves, waves_of
 from tests.fixtures.services.role_steps import SIGNALS, STEPS
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measured" / "role-steps.md"
+DOCUMENT = MEASURED / "role-steps.md"
 
 
+@reports_errors
 def main(arguments: list[str] | None = None) -> int:
     """End the roles and write the document. Returns 0 if all waves hold, 1 if not, 5 without a broker."""
     parser = argparse.ArgumentParser(
@@ -31,22 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--how", choices=SIGNALS, help="only this way of ending; the document is not written")
     parser.add_argument("--waves", type=int, help="only the first steps; the document is not written")
     options = parser.parse_args(arguments)
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     waves, load = waves_of(hows=[options.how] if options.how else SIGNALS), os.getloadavg()[0]
     waves = waves[: options.waves]
-    try:
-        prepare()
-        compile_kernels(scheme_of(settings_from("").scheme))
-        with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
-            pages = crawl(WAVE * (1 + len(waves)), seed=6).messages
-            outcomes = run_waves(kafka.bootstrap_servers, Path(scratch), waves, pages, _say)
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    prepare_service()
+    with LocalKafka(heap_mb=1024) as kafka, tempfile.TemporaryDirectory() as scratch:
+        pages = crawl(WAVE * (1 + len(waves)), seed=6).messages
+        outcomes = run_waves(kafka.bootstrap_servers, Path(scratch), waves, pages, say)
     text = document(waves, outcomes, machine(), load)
-    if not options.how and options.waves is None:
-        DOCUMENT.write_text(text, "utf-8")
-    print(text)
+    publish(DOCUMENT, text, whole=not options.how and options.waves is None)
     return 0 if all(_holds(found) for found in outcomes) else 1
 
 
@@ -94,10 +83,6 @@ def _holds(found: Outcome) -> bool:
 
 def _cell(found: Outcome | None) -> str:
     return "-" if found is None else f"{found.missing} missing, {found.repeats} doubled, {found.differing} differ"
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

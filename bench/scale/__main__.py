@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from bench.command import MEASURED, reports_errors, say
 from bench.scale import document
 from bench.scale.cases import LOST_SHARDS, run_cases
 from bench.scale.costs import client_us, costs_of
@@ -21,17 +21,16 @@ from bench.scale.workers import measure_worker
 from bench.shards import made_log, measure, measure_one, measure_shards
 from bench.speed.report import machine
 from bench.targets import exit_code
-from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import prepare
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "measured"
-FIGURES, DOCUMENT, PLOT = DOCS / "scale.json", DOCS / "sizing.md", DOCS / "images" / "sizing.svg"
+FIGURES, DOCUMENT, PLOT = MEASURED / "scale.json", MEASURED / "sizing.md", MEASURED / "images" / "sizing.svg"
 ROUNDS = ((98_304, 4_096), (24_576, 512))
 """Pages, and pages of a round. Two sizes separate the cost of a round from the cost of a page."""
 LARGER = (1_048_576, 16_384)
 """The size of the single-process measurement that shards were planned with, in rounds of the default maximum."""
 
 
+@reports_errors
 def main(arguments: list[str] | None = None) -> int:
     """Measure, simulate, write. Returns 1 if a target is missed, 2 if a part was never measured, 5 without a broker."""
     parser = argparse.ArgumentParser(
@@ -50,17 +49,13 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
     chosen = [name for name in MEASUREMENTS if "all" in options.what or name in options.what]
-    try:
-        if {"hops", "real", "refill"} & set(chosen):
-            prepare()
-        for name in chosen:
-            _say(f"{name} ...")
-            figures[name] = MEASUREMENTS[name]()
-            figures[f"{name}_measured"] = _now()
-            FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    if {"hops", "real", "refill"} & set(chosen):
+        prepare()
+    for name in chosen:
+        say(f"{name} ...")
+        figures[name] = MEASUREMENTS[name]()
+        figures[f"{name}_measured"] = _now()
+        FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", "utf-8")
     if missing := [name for name in MEASUREMENTS if name not in figures]:
         lacks = f"docs/measured/scale.json: must hold {', '.join(missing)}"
         print(f"{lacks}; measure them first: make scale", file=sys.stderr)
@@ -68,12 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
     found = machine()
     hops = undisturbed(figures["hops"], figures["hops_measured"]["load"], found["cores"])
     costs = costs_of({**figures, "client_us": client_us(), "hops": hops})
-    _say("simulating ...")
+    say("simulating ...")
     cases = run_cases(costs)
     draw(cases, PLOT)
     text = document.text(figures, costs, cases, client_us(), found)
     DOCUMENT.write_text(text, "utf-8")
-    _say(f"wrote {DOCUMENT.relative_to(DOCS.parents[1])}")
+    say(f"wrote {DOCUMENT.relative_to(MEASURED.parents[1])}")
     return exit_code(text)
 
 
@@ -112,10 +107,6 @@ def _refill() -> dict[str, Any]:
 
 def _now() -> dict[str, Any]:
     return {"on": datetime.now(UTC).date().isoformat(), "load": round(os.getloadavg()[0], 1), "nice": os.nice(0)}
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 MEASUREMENTS: dict[str, Callable[[], Any]] = {

@@ -24,8 +24,8 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
         fill(
             "Simulated. A process has one core, and is busy for at most "
             f"{LOAD:.0%} of the time; p99 is at most 1 s. One resolver works and one stands by. With S = 0 each "
-            "process does all. Broker traffic is that of one copy: each further copy writes the same once more. "
-            "GB a day are those of `signatures`, `matches` and `verdicts`.",
+            "process does all. Broker traffic is for one replica: each further replica writes the same again. "
+            "GB a day count `signatures`, `matches` and `verdicts`.",
             120,
         ),
         tables.sizes_table(figures, costs, cases),
@@ -106,8 +106,7 @@ def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> 
             f"{large['pages']:,} made-up pages of the index benchmark, the default scheme, "
             f"{large['round']:,} pages a round, "
             "states on disk. One role runs after the other. CPU in us a page, of which RocksDB's own threads are "
-            "charged to filing. State is what the table files take, once they are compacted, for each page that is "
-            "let through.",
+            "charged to indexing. State is what the table files take, once they are compacted, for each emitted page.",
             120,
         ),
         tables.costs_table(large),
@@ -159,7 +158,7 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
             "Efficiency is pages/s a process, resolver and all, over those of the one process that does all "
             f"({cases.alone.pages_per_s:,.0f} pages/s). Any number of such processes ends at "
             f"{cases.ceiling:,.0f} pages/s, "
-            "since each judges all pages. p50 and p99 are those of a page at half of the pages/s, from "
+            "since each judges all pages. p50 and p99 are the latencies of a page at half of the pages/s, from "
             "its producer to a "
             f"read_committed reader. W is the fewest workers that take {NEARLY:.0%} of what any number of them takes.",
             120,
@@ -174,9 +173,9 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
         ),
         tables.loss_table(cases),
         fill(
-            "A shard whose disk is lost reads the log again and files, without judging. Measured as above this takes "
-            f"{rebuild_us:.1f} us a page of the log at S = {LOST_SHARDS}, which is {1e6 / rebuild_us:,.0f} pages/s a "
-            f"core. On a real broker one of {refill['shards']} shards filed "
+            "A shard whose disk is lost reads the log again and indexes its pages, without judging. Measured as above "
+            f"this takes {rebuild_us:.1f} us a page of the log at S = {LOST_SHARDS}, which is {1e6 / rebuild_us:,.0f} "
+            f"pages/s a core. On a real broker one of {refill['shards']} shards indexed "
             f"{refill['pages']:,} pages at {refill['pages_per_s']:,.0f} pages/s, with {refill['cpu_us']:.1f} us of CPU "
             f"a page ({1e6 / refill['cpu_us']:,.0f} pages/s a core); 100 million pages take "
             f"{1e8 / refill['pages_per_s'] / 3600:.1f} hours at this pace. Where a second process has the same number, "

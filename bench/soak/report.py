@@ -97,7 +97,7 @@ What was done:
   start. One worker of each service at a time is spared until it has lived {plan.spared_seconds:,.0f} s, so that a leak
   would show.
 - **Check**: afterwards every page id of the input is looked for in the outputs (read_committed). Every verdict is
-  compared with the log judged anew from its beginning.
+  compared with the log judged again from its beginning.
 - **Memory**: the index cache has its least size, so that other growth would show. A worker may take
   {MOST_RSS_MIB:.0f} MiB. That may grow by {MOST_GROWTH:.0%} from the first to the last third of all lives, and within
   a life of {LONG_LIFE:.0f} s or more after its first {EARLY_SECONDS:.0f} s.

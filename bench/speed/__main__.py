@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from bench.command import reports_errors, say
 from bench.speed import page, report
 from bench.speed.compression import measure_compression
 from bench.speed.latency import measure_latency
@@ -16,7 +17,6 @@ from bench.speed.memory import measure_memory
 from bench.speed.pages import html_pages, source_of_pages
 from bench.speed.pipeline import measure_pipeline
 from bench.targets import exit_code
-from spotsieve.stream.base.errors import SpotsieveError
 from spotsieve.stream.demo.localkafka import prepare
 
 INDEX_SIZES = (1_000_000, 5_000_000)
@@ -25,6 +25,7 @@ QUICK_INDEX_SIZES = (100_000,)
 COMPRESSED_PAGES = 400
 
 
+@reports_errors
 def main(arguments: list[str] | None = None) -> int:
     """Measure, write docs/measured/bench.json and docs/measured/speed.md, print the table. Returns 5 without a broker.
 
@@ -46,21 +47,17 @@ def main(arguments: list[str] | None = None) -> int:
     # Topics are used as soon as they are created; the retry of aiokafka is not worth a warning.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     chosen = [name for name in MEASUREMENTS if "all" in options.what or name in options.what]
-    try:
-        prepare()
-        figures = {}
-        for name in chosen:
-            began = time.monotonic()
-            _say(f"{name} ...")
-            figures[name] = MEASUREMENTS[name](options.quick)
-            if name in OF_BENCH_PAGES:
-                figures[name]["source"] = source_of_pages()
-            _say(f"{name}: {time.monotonic() - began:.0f} s")
-            if not options.quick:
-                report.keep({name: figures[name]})
-    except SpotsieveError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    prepare()
+    figures = {}
+    for name in chosen:
+        began = time.monotonic()
+        say(f"{name} ...")
+        figures[name] = MEASUREMENTS[name](options.quick)
+        if name in OF_BENCH_PAGES:
+            figures[name]["source"] = source_of_pages()
+        say(f"{name}: {time.monotonic() - began:.0f} s")
+        if not options.quick:
+            report.keep({name: figures[name]})
     kept = {**figures, "machine": report.machine()} if options.quick else report.keep({})
     if not options.quick:
         page.rewrite()
@@ -76,7 +73,7 @@ def _kernel(quick: bool) -> dict[str, Any]:
     try:
         return {**measure_kernel(rounds), "source": "pages of the labelled set news"}
     except FileNotFoundError:
-        _say("  ../shared/data/news is not here: measuring on generated pages instead")
+        say("  ../shared/data/news is not here: measuring on generated pages instead")
         return {**measure_kernel(rounds, html_pages(1_000, 3)), "source": "generated pages"}
 
 
@@ -93,7 +90,7 @@ def _index(quick: bool) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     for size in sizes:
         for tables in INDEX_TABLES:
-            figures[f"{size}.{tables}"] = measure_index(size, tables, progress=_say)
+            figures[f"{size}.{tables}"] = measure_index(size, tables, say)
     return figures
 
 
@@ -101,11 +98,11 @@ def _candidates(quick: bool) -> dict[str, Any]:
     from bench.speed.index import measure_candidates
 
     size = QUICK_INDEX_SIZES[0] if quick else INDEX_SIZES[0]
-    return {str(size): measure_candidates(size, progress=_say)}
+    return {str(size): measure_candidates(size, say)}
 
 
 def _pipeline(quick: bool) -> dict[str, Any]:
-    return {**measure_pipeline(1, 4_000, _say)} if quick else {**measure_pipeline(progress=_say)}
+    return {**measure_pipeline(1, 4_000, say)} if quick else {**measure_pipeline(progress=say)}
 
 
 def _compression(quick: bool) -> dict[str, Any]:
@@ -120,45 +117,41 @@ def _compression(quick: bool) -> dict[str, Any]:
 
 
 def _memory(quick: bool) -> dict[str, Any]:
-    return {**measure_memory(20_000, _say)} if quick else {**measure_memory(progress=_say)}
+    return {**measure_memory(20_000, say)} if quick else {**measure_memory(progress=say)}
 
 
 def _latency(quick: bool) -> dict[str, Any]:
-    return {**measure_latency(2.0, 1, _say)} if quick else {**measure_latency(progress=_say)}
+    return {**measure_latency(2.0, 1, say)} if quick else {**measure_latency(progress=say)}
 
 
 def _library(quick: bool) -> dict[str, Any]:
     from bench.speed.library import measure_library
 
-    return {**measure_library(1, 2_000, _say)} if quick else {**measure_library(progress=_say)}
+    return {**measure_library(1, 2_000, say)} if quick else {**measure_library(progress=say)}
 
 
 def _backfill(quick: bool) -> dict[str, Any]:
     from bench.speed.backfill import measure_backfill
 
-    return {**measure_backfill(1, 2_000, _say)} if quick else {**measure_backfill(progress=_say)}
+    return {**measure_backfill(1, 2_000, say)} if quick else {**measure_backfill(progress=say)}
 
 
 def _serve(quick: bool) -> dict[str, Any]:
     from bench.speed.serve import measure_serve
 
-    return {**measure_serve(1, 2_000, 3.0, _say)} if quick else {**measure_serve(progress=_say)}
+    return {**measure_serve(1, 2_000, 3.0, say)} if quick else {**measure_serve(progress=say)}
 
 
 def _peers(quick: bool) -> dict[str, Any]:
     from bench.speed.peers import measure_peers
 
-    return {**measure_peers(1, 200, _say)} if quick else {**measure_peers(progress=_say)}
+    return {**measure_peers(1, 200, say)} if quick else {**measure_peers(progress=say)}
 
 
 def _letters(quick: bool) -> dict[str, Any]:
     from bench.speed.letters import measure_letters
 
-    return {**measure_letters(1, 100, _say)} if quick else {**measure_letters(progress=_say)}
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return {**measure_letters(1, 100, say)} if quick else {**measure_letters(progress=say)}
 
 
 MEASUREMENTS: dict[str, Callable[[bool], dict[str, Any]]] = {

@@ -23,7 +23,7 @@ ASKED = 5
 """Number of pages that are explained."""
 
 
-def measure_explaining(pages: int, directory: Path | None = None) -> dict[str, float]:
+def measure_explaining(pages: int) -> dict[str, float]:
     """Judge pages of the default scheme over a directory, then explain some of them by URL.
 
     entries: pages that the state knows  cpu_s, seconds: of one explanation, by the state's own log, a mean
@@ -33,7 +33,7 @@ def measure_explaining(pages: int, directory: Path | None = None) -> dict[str, f
     """
     settings = Settings()
     scheme, load = scheme_in_scope(settings), CandidateLoad(pages, np.random.default_rng(pages))
-    with tempfile.TemporaryDirectory(dir=directory) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         with LocalEngine(Path(folder), settings, scheme) as engine:
             for first in range(0, pages, BATCH_PAGES):
                 for _ in engine.judge_signed(load.signatures(first, min(first + BATCH_PAGES, pages))):

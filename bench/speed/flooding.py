@@ -1,9 +1,9 @@
 """Measures flooding: CPU a page where every probe leads to full buckets, beside ordinary pages.
 
     shared     every page has the same host, title, heaviest blocks and MinHash values, and the same candidates
-    crossed    the keys are few enough that all are full at half the run, and for each kind of key pages are grouped
-               anew: the pages in one bucket are in none of the others, so that a page meets the most candidates, and no
-               read of an entry serves two pages of a micro-batch. All are of one host: others have other keys
+    crossed    the keys are few enough that all are full at half the run, and each kind of key groups the pages in
+               another way. No two pages of a bucket share another one, so a page has the most candidates, and no read
+               of an entry serves two pages of a micro-batch. All are of one host: others have other keys
     chain      the same against `chain`, whose every key decides: fingerprints in turn of many groups; those of one
                group agree on four blocks of five, or three, and lie more than k bits from each other
 
@@ -15,11 +15,11 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.command import say
 from bench.speed.index import Load, measure
 from bench.speed.index_load import (
     BLOCKS,
@@ -115,9 +115,7 @@ def _far_words(bits: int) -> NDArray[np.uint64]:
     return np.array(words, np.uint64)
 
 
-def measure_floods(
-    pages: int, directory: Path | None = None, progress: Callable[[str], None] = print
-) -> dict[str, dict[str, float]]:
+def measure_floods(pages: int, progress: Callable[[str], None]) -> dict[str, dict[str, float]]:
     """CPU per page of ordinary pages and of each flood, in states of these sizes; `of_ordinary` is the ratio."""
     default, chain = SpotsieveScheme(SpotsieveSettings()), ChainScheme(ChainSettings())
     groups = max(1, pages // (2 * CAP))
@@ -133,7 +131,7 @@ def measure_floods(
     for name, (scheme, load) in runs.items():
         compile_kernels(scheme)
         progress(f"{name}, {pages:,} pages")
-        found = measure(scheme, load(), directory, CAP, progress)
+        found = measure(scheme, load(), CAP, progress)
         usual = figures.get("chain ordinary" if name.startswith("chain") else "ordinary", found)
         figures[name] = {**found, "of_ordinary": found["cpu_us_per_page_mean"] / usual["cpu_us_per_page_mean"]}
     return figures
@@ -142,7 +140,7 @@ def measure_floods(
 def main() -> None:
     """`python -m bench.speed.flooding [pages]` prints every flood and ordinary pages as JSON."""
     pages = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    figures = measure_floods(pages, progress=lambda line: print(line, file=sys.stderr, flush=True))
+    figures = measure_floods(pages, say)
     print(json.dumps({"cores": os.cpu_count(), "pages": pages, **figures}, indent=1))
 
 

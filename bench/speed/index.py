@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import psutil
 
+from bench.command import say
 from bench.speed.index_load import URL_BYTES, CandidateLoad, FingerprintLoad, RealLoad
 from bench.speed.real_pages import has_real_pages
 from spotsieve.state.store.opening import disk_state
@@ -41,23 +42,15 @@ class Load(Protocol):
         """A micro-batch: pages first..last - 1."""
 
 
-def measure_index(
-    fingerprints: int,
-    tables: int,
-    directory: Path | None = None,
-    cap: int = INDEX.bucket_cap,
-    progress: Callable[[str], None] = print,
-) -> dict[str, float]:
+def measure_index(fingerprints: int, tables: int, progress: Callable[[str], None]) -> dict[str, float]:
     """Index this many random fingerprints under `chain`, 30 % of them copies of earlier ones at distance 0..3."""
     scheme = ChainScheme(ChainSettings(tables=tables))
     compile_kernels(scheme)
     load = FingerprintLoad(fingerprints, np.random.default_rng(fingerprints + tables))
-    return {"fingerprints": fingerprints, "tables": tables, **measure(scheme, load, directory, cap, progress)}
+    return {"fingerprints": fingerprints, "tables": tables, **measure(scheme, load, INDEX.bucket_cap, progress)}
 
 
-def measure_candidates(
-    pages: int, directory: Path | None = None, progress: Callable[[str], None] = print
-) -> dict[str, float]:
+def measure_candidates(pages: int, progress: Callable[[str], None]) -> dict[str, float]:
     """Index this many pages under the default scheme, with the memories of their hosts.
 
     The signatures are those of real pages (RealLoad), or generated ones (CandidateLoad) without the labelled sets.
@@ -66,24 +59,22 @@ def measure_candidates(
     compile_kernels(scheme)
     load: Load
     load = RealLoad(pages, scheme) if has_real_pages() else CandidateLoad(pages, np.random.default_rng(pages))
-    figures = measure(scheme, load, directory, INDEX.bucket_cap, progress)
+    figures = measure(scheme, load, INDEX.bucket_cap, progress)
     return {"pages": pages, **figures}
 
 
-def measure(
-    scheme: Scheme, load: Load, directory: Path | None, cap: int, progress: Callable[[str], None]
-) -> dict[str, float]:
+def measure(scheme: Scheme, load: Load, cap: int, progress: Callable[[str], None]) -> dict[str, float]:
     """Judge and index the whole load; returns figures.
 
     cpu_us_per_page: median, over windows of 10,240 pages within the last 100,000, of the process's CPU time (all
     threads, so RocksDB's flushes and compactions too); cpu_us_per_page_mean: the mean over the run's second half, so
     that whole compactions are in it. wall_us_per_page: mean of the whole run.
-    state_bytes_per_entry: RocksDB's live table files after everything is compacted, without the addresses, by filed
-    page. An address is URL_BYTES random letters, which LZ4 cannot shorten: what it takes is just its length.
+    state_bytes_per_entry: RocksDB's live table files after everything is compacted, without the URLs, for each indexed
+    page. A URL is URL_BYTES random letters, which LZ4 cannot shorten, so it takes its length.
     bytes_per_page: files on disk after closing, by page of the load. rss_mib: at the end.
     """
     count = len(load)
-    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+    with tempfile.TemporaryDirectory() as scratch:
         state = disk_state(Path(scratch), "{}", "bench", IndexSettings())
         windows, duplicates, candidates, wall = [], 0, 0, time.perf_counter()
         for start in range(0, count, WINDOW_PAGES):
@@ -122,11 +113,7 @@ def main() -> None:
     """`python -m bench.speed.index [pages] [tables]` prints one run as JSON; 0 tables: the default scheme."""
     arguments = [int(text) for text in sys.argv[1:]]
     pages, tables = [*arguments, *(1_000_000, 10)[len(arguments) :]][:2]
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    figures = measure_index(pages, tables, progress=say) if tables else measure_candidates(pages, progress=say)
+    figures = measure_index(pages, tables, say) if tables else measure_candidates(pages, say)
     print(json.dumps({**figures, "cores": os.cpu_count()}, indent=1))
 
 

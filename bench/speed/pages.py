@@ -45,7 +45,7 @@ def source_of_pages() -> str:
 def json_messages(count: int, seed: int, page_bytes: int = PAGE_BYTES) -> Iterator[tuple[bytes, bytes]]:
     """(key, value) of `count` JSON messages of about page_bytes; three in ten repeat the article of an earlier page.
 
-    A copy has another address, and stands in the menus, scripts and teasers of another site.
+    A copy has another URL, and the menus, scripts and teasers of another site.
     """
     random = Random(f"bench-{seed}")
     recent: list[Article] = []

@@ -23,13 +23,13 @@ SHARES = (0.01, 0.1, 0.5)
 """Shares of all buckets that are queried."""
 
 
-def measure_query(pages: int, directory: Path | None = None) -> dict[str, float]:
+def measure_query(pages: int) -> dict[str, float]:
     """Index pages of the default scheme, then read some of their buckets both ways.
 
     buckets: of the state  asked_us_X: CPU microseconds a bucket by MultiGet, X % of all buckets in key order
     passed_us: a bucket that a pass reads, half of them wanted  ratio: of passed_us by asked_us of 10 %
     """
-    with tempfile.TemporaryDirectory(dir=directory) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         with disk_state(Path(folder), "{}", "bench", IndexSettings()) as state:
             engine = engine_over(state, IndexSettings())
             compile_kernels(engine.scheme)

@@ -137,7 +137,7 @@ def _candidate_rows(candidates: dict[str, Any]) -> Iterator[Row]:
         what = f"of the default scheme at {figures['pages']:,} pages with their hosts' memory"
         yield (f"index {what}, CPU a page", f"{cost:.1f} us", f"<= {CANDIDATES_US} us", met(cost <= CANDIDATES_US))
         yield (
-            f"state {what}, bytes a filed page beside its address",
+            f"state {what}, bytes for each indexed page, without its URL",
             f"{size:.0f}",
             f"<= {STATE_BYTES}",
             met(size <= STATE_BYTES),
@@ -211,7 +211,7 @@ def _library_rows(library: dict[str, Any]) -> Iterator[Row]:
     one = f"{library['add_us']:.0f} us, {library['query_us']:.0f} us"
     yield "`Deduplicator.add`, `Deduplicator.query` of one page of 20 KB", one, "", ""
     memory = f"{library['memory_bytes_per_page'] / 1000:.1f} KB"
-    yield "a page let through in `Deduplicator()`, in memory", memory, "", ""
+    yield "an emitted page in `Deduplicator()`, in memory", memory, "", ""
 
 
 def _backfill_rows(backfill: dict[str, Any]) -> Iterator[Row]:

@@ -114,7 +114,7 @@ def test_the_index_load_has_the_promised_copies_and_strangers_that_share_a_hash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(index, "has_real_pages", lambda: False)
-    figures = measure_candidates(5_000, progress=lambda _: None)
+    figures = measure_candidates(5_000, lambda _: None)
     assert abs(figures["duplicates"] / 5_000 - index_load.DUPLICATES) < 0.03
     assert figures["entries"] + figures["duplicates"] == 5_000
     assert figures["state_bytes_per_entry"] > 100

@@ -14,7 +14,9 @@ HELD = Outcome(pages=WAVE, missing=0, repeats=0, differing=0)
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)
 def test_every_step_has_a_function_to_be_killed_after(point: Point) -> None:
-    for function in filter(None, {point.exactly_once, point.at_least_once}):
+    functions = [*filter(None, {point.exactly_once, point.at_least_once})]
+    assert functions
+    for function in functions:
         owner, name = owner_of(function)
         assert callable(getattr(owner, name))
 

@@ -21,7 +21,7 @@ ROUNDS = 3
 
 def cpu_of(scheme: Scheme, load: Load) -> dict[str, float]:
     compile_kernels(scheme)
-    return measure(scheme, load, None, CAP, lambda _: None)
+    return measure(scheme, load, CAP, lambda _: None)
 
 
 def check_flood(scheme: Scheme, flood: Load, ordinary: Load, least_postings: int) -> None:

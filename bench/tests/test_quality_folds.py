@@ -14,9 +14,9 @@ from bench.quality.thresholds import AXES, Axis, AxisStep, axis, choices
 from bench.quality.validation import outcome_of
 
 
-def crossing(hosts: int = 60, clusters: int = 200, pages: int = 1_500, seed: int = 1) -> tuple[list[str], list[int]]:
+def crossing(seed: int = 1) -> tuple[list[str], list[int]]:
     random = Random(seed)
-    return [f"h{random.randrange(hosts)}" for _ in range(pages)], [random.randrange(clusters) for _ in range(pages)]
+    return [f"h{random.randrange(60)}" for _ in range(1_500)], [random.randrange(200) for _ in range(1_500)]
 
 
 def assert_disjoint(hosts: list[str] | tuple[str, ...], clusters: list[int] | tuple[int, ...], seed: int) -> None:

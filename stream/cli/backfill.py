@@ -21,6 +21,7 @@ from spotsieve.stream.cli.options import (
     add_settings_arguments,
     add_text_argument,
     add_timeout_argument,
+    check_new,
     check_outside,
     directory,
     file_name,
@@ -173,7 +174,7 @@ def run(options: argparse.Namespace) -> int:
         if not (backfill.resumed or backfill.repeats_faulty or options.force):
             _check_parts(backfill)
         shards = options.shards if options.shards > 1 else 0
-        count = options.readers or _readers_here()
+        count = options.readers or len(os.sched_getaffinity(0)) + 1
         readers: Readers
         with contextlib.closing(ProgressLine(sys.stderr, None)) as notice:
             compile_kernels(scheme_of(settings.scheme), notice.say)
@@ -211,10 +212,6 @@ def _print_summary(summary: "FilterSummary", as_json: bool) -> int:
     else:
         show(*summary.as_text().split("\n"), to=sys.stderr)
     return summary.exit_code
-
-
-def _readers_here() -> int:
-    return len(os.sched_getaffinity(0)) + 1
 
 
 def _count(text: str) -> int:
@@ -280,7 +277,5 @@ def _make_directories(outputs: dict[str, str | None]) -> None:
 
 def _check_parts(backfill: "Backfill") -> None:
     """Raises SettingError if an output of a new run exists."""
-    from spotsieve.stream.cli.options import check_new
-
     for parts in backfill.parts:
         check_new(parts._asdict())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_settings_arguments, file_name, settings_of, show_json
+from spotsieve.stream.cli.options import add_settings_arguments, estimated, file_name, reviewed, settings_of, show_json
 
 if TYPE_CHECKING:
     from spotsieve.stream.research.models.sampling import SizeClass
@@ -58,14 +58,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _by_labels(options: argparse.Namespace) -> int:
     """Print the estimated quality of each value of the threshold, and the settings of the recommended one."""
-    from spotsieve.stream.cli.options import estimated, reviewed
+    from spotsieve.stream.research.evaluation.choices import over_its_threshold
     from spotsieve.stream.research.labelling.estimates import (
         estimate_json,
         estimate_lines,
         fresh_text_lines,
         notes,
         recommend,
-        threshold_choices,
     )
 
     if options.precision is not None:
@@ -74,7 +73,7 @@ def _by_labels(options: argparse.Namespace) -> int:
         then = f"leave it out; without --labels, it selects the ratios of {CALIBRATED}"
         raise SettingError("--scheme", "must not be used with --labels, which name the scheme", options.scheme, then)
     labels, settings = reviewed(options)
-    estimates = estimated(options, labels, settings, threshold_choices(settings))
+    estimates = estimated(options, labels, settings, over_its_threshold(settings, settings.scheme))
     best = recommend(estimates, options.precision)
     missed = options.precision is not None and (best.precision is None or best.precision.value < options.precision)
     if options.json:

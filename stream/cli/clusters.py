@@ -23,7 +23,6 @@ from spotsieve.stream.cli.options import (
 
 if TYPE_CHECKING:
     from spotsieve.stream.base.progress import ProgressLine
-    from spotsieve.stream.files.outputs import OutputFile
     from spotsieve.stream.insight.clusters.grouping import ClusterBuilder, Member, Totals
 
 ABOUT = """Two pages are connected if one is a copy of the other or replaces it (policy.keep); lines of `query --all`
@@ -167,15 +166,11 @@ def _write(options: argparse.Namespace, grouping: "ClusterBuilder", line: "Progr
                 listed += 1
                 line.update_step("pages listed", listed, grouping.totals.pages)
     except BaseException:
-        _abandon(output)
+        with contextlib.suppress(BrokenPipeError):
+            output.abandon()
         raise
     output.complete()
     return listed
-
-
-def _abandon(output: "OutputFile") -> None:
-    with contextlib.suppress(BrokenPipeError):
-        output.abandon()
 
 
 def _members(grouping: "ClusterBuilder") -> "Iterator[Member]":

@@ -221,19 +221,16 @@ def _pages_output(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _state_directory(directory: Path | None) -> contextlib.AbstractContextManager[Path]:
+@contextlib.contextmanager
+def _state_directory(directory: Path | None) -> Iterator[Path]:
     """The directory of --state, or a temporary one. Raises StateError if it is not a directory."""
-    if directory is not None:
-        if directory.exists() and not directory.is_dir():
-            raise StateError("--state", "must be a directory", str(directory), "choose another or a new directory")
-        return contextlib.nullcontext(directory)
-
-    @contextlib.contextmanager
-    def temporary() -> Iterator[Path]:
+    if directory is None:
         with tempfile.TemporaryDirectory(prefix="spotsieve-") as made:
             yield Path(made)
-
-    return temporary()
+        return
+    if directory.exists() and not directory.is_dir():
+        raise StateError("--state", "must be a directory", str(directory), "choose another or a new directory")
+    yield directory
 
 
 def warn_of_repeats(files: Sequence[str], inputs: "Sequence[Input]") -> None:

@@ -84,7 +84,7 @@ def _of_service(options: argparse.Namespace) -> "MigrationReport":
     if options.config is None:
         raise SettingError("-c", "must name the configuration of the running service", None, "and --to the new one")
     old = settings_of(argparse.Namespace(config=options.config, given=[]))
-    new = settings_of(argparse.Namespace(**{**vars(options), "config": options.to or options.config}))
+    new = settings_of(options, config=options.to)
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.engine.warmup import announced_compiling
     from spotsieve.stream.insight.migrate.service import migrate_service

@@ -10,7 +10,7 @@ import os
 import sys
 import tomllib
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -183,11 +183,13 @@ def settings_of(
     options: argparse.Namespace,
     flags: Mapping[str, object] | None = None,
     stored: Mapping[str, object] | None = None,
+    config: Path | None = None,
 ) -> "Settings":
     """The settings of a command: stored < file < environment < --set < its own flags. Raises SettingError.
 
     flags: dotted name -> value of a flag; None if the flag was not given
     stored: dotted name -> value in the state, in place of a configuration file
+    config: a file that replaces the one of -c
     """
     from spotsieve.stream.base.settings.load import load_chosen, misspelt_variables
 
@@ -203,7 +205,7 @@ def settings_of(
         overrides[name] = value
     overrides.update({name: value for name, value in (flags or {}).items() if value is not None})
     scheme, threshold = getattr(options, "chosen_scheme", None), getattr(options, "threshold", None)
-    return load_chosen(options.config, os.environ, overrides, scheme, threshold, stored)
+    return load_chosen(config or options.config, os.environ, overrides, scheme, threshold, stored)
 
 
 def other_states(options: argparse.Namespace, settings: "Settings", own: Path | None) -> "tuple[list[Path], Settings]":
@@ -373,19 +375,25 @@ def estimated(
 ) -> "list[ChoiceEstimate]":
     """The estimated quality of each choice on the reviewed files. Raises InputError, SettingError."""
     from spotsieve.stream.base.progress import ProgressLine
-    from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs, total_bytes
     from spotsieve.stream.research.labelling.estimates import estimate
-    from spotsieve.stream.sign.schemes.registry import scheme_of
 
     names = [str(name) for name in getattr(options, "files", None) or options.sets]
     if "-" in names:
         raise SettingError("FILES", "must be files that can be read again", "-", "write standard input to a file first")
     inputs = check_inputs(names)
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
-        for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in choices}.values():
-            compile_kernels(scheme_of(scheme), line.say)
+        compile_for(choices, line.say)
         return estimate(inputs, settings, labels, choices, line.say)
+
+
+def compile_for(choices: "Sequence[Choice]", say: Callable[[str], None]) -> None:
+    """Compile the kernels of the schemes of these choices, if necessary. say: shows the progress"""
+    from spotsieve.stream.engine.warmup import compile_kernels
+    from spotsieve.stream.sign.schemes.registry import scheme_of
+
+    for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in choices}.values():
+        compile_kernels(scheme_of(scheme), say)
 
 
 # Pages of the input topic (topics save, review --topic)

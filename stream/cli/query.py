@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SUSPICIOUS
 from spotsieve.stream.base.terminal import json_text, show
@@ -121,16 +121,12 @@ def run(options: argparse.Namespace) -> int:
         summary.seconds = time.monotonic() - began
         outputs.complete()
     if options.json:
-        show(json_text(_as_json(summary, query.passes)))
+        show(json_text({**summary.as_json(), "passes_over_all_buckets": query.passes}))
     else:
         show(*_as_text(summary).split("\n"), to=sys.stderr)
     if summary.faults:
         return EXIT_INPUT
     return EXIT_SUSPICIOUS if summary.reasons[Reason.INTERNAL_ERROR.label] else EXIT_OK
-
-
-def _as_json(summary: "FilterSummary", passes: int) -> dict[str, Any]:
-    return {**summary.as_json(), "passes_over_all_buckets": passes}
 
 
 def _as_text(summary: "FilterSummary") -> str:

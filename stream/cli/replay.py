@@ -75,10 +75,7 @@ def run(options: argparse.Namespace) -> int:
     """Replay and return the exit code."""
     from spotsieve.stream.insight.replay.range import parse_bound
 
-    service, judged = (
-        _service_settings(options),
-        settings_of(_settings_options(options.other or options.config, options)),
-    )
+    service, judged = _service_settings(options), settings_of(options, config=options.other)
     first = parse_bound("--from", options.first) if options.first is not None else None
     end = parse_bound("--to", options.end) if options.end is not None else None
     if options.examples < 0:
@@ -103,18 +100,11 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_DIFFERENT if options.fail_on_difference and not report.equal else EXIT_OK
 
 
-def _settings_options(file: Path | None, options: argparse.Namespace | None = None) -> argparse.Namespace:
-    if options is None:
-        return argparse.Namespace(config=file, given=[])
-    return argparse.Namespace(**{**vars(options), "config": file})
-
-
 def _service_settings(options: argparse.Namespace) -> "Settings":
     """The settings of the service that recorded the verdicts: -c, the environment, and --set for broker and topics."""
+    service = settings_of(argparse.Namespace(config=options.config, given=[]))
     overridden = settings_of(argparse.Namespace(config=options.config, given=options.given))
-    return settings_of(_settings_options(options.config)).model_copy(
-        update={"kafka": overridden.kafka, "topics": overridden.topics}
-    )
+    return service.model_copy(update={"kafka": overridden.kafka, "topics": overridden.topics})
 
 
 @contextlib.contextmanager

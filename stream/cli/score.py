@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,9 +16,12 @@ from spotsieve.stream.cli.options import (
     add_force_argument,
     add_settings_arguments,
     check_names,
+    compile_for,
     directory,
+    estimated,
     file_name,
     file_path,
+    reviewed,
     settings_of,
     show_json,
 )
@@ -168,21 +171,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _score_labels(options: argparse.Namespace) -> int:
     """Print the quality of the settings, or of the named schemes, estimated from the labels of a review."""
-    from spotsieve.stream.cli.options import estimated, reviewed
     from spotsieve.stream.research.evaluation.choices import (
         named_schemes,
         over_given_values,
+        over_its_threshold,
         read_models,
         single,
         with_model,
     )
-    from spotsieve.stream.research.labelling.estimates import (
-        estimate_json,
-        estimate_lines,
-        fresh_text_lines,
-        notes,
-        threshold_choices,
-    )
+    from spotsieve.stream.research.labelling.estimates import estimate_json, estimate_lines, fresh_text_lines, notes
 
     if options.recorded:
         rule = "must not be used with --labels"
@@ -191,7 +188,7 @@ def _score_labels(options: argparse.Namespace) -> int:
     labels, settings = reviewed(options)
     models = read_models(options.models)
     if options.sweeps == [THRESHOLD]:
-        choices = threshold_choices(settings)
+        choices = over_its_threshold(settings, settings.scheme)
     elif options.sweeps:
         choices = over_given_values(options.sweeps, lambda values: settings_of(options, values), models)
     else:
@@ -208,14 +205,12 @@ def _score_labels(options: argparse.Namespace) -> int:
 def _score_files(options: argparse.Namespace) -> int:
     """Print the fresh text of files of pages, by recorded verdicts or by those of the settings or named schemes."""
     from spotsieve.stream.base.progress import ProgressLine
-    from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.files import check_inputs
     from spotsieve.stream.research.evaluation.choices import read_models
     from spotsieve.stream.research.evaluation.planning import ScoreRequest, choose
     from spotsieve.stream.research.labelling.estimates import crawl_json, crawl_lines, score_choices, score_recorded
     from spotsieve.stream.research.labelling.population import read_verdicts
     from spotsieve.stream.research.scoring.comparison import fresh_lines
-    from spotsieve.stream.sign.schemes.registry import scheme_of
 
     _refuse(options, "without labels")
     settings, models, table = settings_of(options), read_models(options.models), options.schemes or options.sweeps
@@ -232,10 +227,8 @@ def _score_files(options: argparse.Namespace) -> int:
                 options.schemes, options.sweeps, settings, lambda values: settings_of(options, values), models, None
             )
             choices, left_out = choose(request, models)
-            for name, why in left_out.items():
-                show(f"spotsieve: skipped {name}: {why}", to=sys.stderr)
-            for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in choices}.values():
-                compile_kernels(scheme_of(scheme), line.say)
+            _show_left_out(left_out)
+            compile_for(choices, line.say)
             scores = score_choices(inputs, settings, choices, line.say)
     if options.json:
         shown = {name: crawl_json(score) for name, score in scores.items()}
@@ -259,25 +252,27 @@ def _score_set(
     folder: Path, request: "ScoreRequest", options: argparse.Namespace, outputs: "FileOutputs"
 ) -> "SetResult":
     from spotsieve.stream.base.progress import ProgressLine
-    from spotsieve.stream.engine.warmup import compile_kernels
     from spotsieve.stream.research.evaluation.planning import plan
     from spotsieve.stream.research.evaluation.trial import SetResult, score_set
     from spotsieve.stream.research.labelling.page_texts import set_texts
     from spotsieve.stream.research.scoring import load_truth
-    from spotsieve.stream.sign.schemes.registry import scheme_of
 
     truth = load_truth(folder, options.positive, options.negative)
     with contextlib.closing(ProgressLine(sys.stderr, None)) as line:
         planned = plan(folder, request, lambda what, done, _: line.say(f"{what} of {folder}: {done:,}"))
-        for scheme in {choice.settings.scheme.name: choice.settings.scheme for choice in planned.choices}.values():
-            compile_kernels(scheme_of(scheme), line.say)
+        compile_for(planned.choices, line.say)
         line.close()
-        for name, why in planned.left_out.items():
-            show(f"spotsieve: skipped {name}: {why}", to=sys.stderr)
+        _show_left_out(planned.left_out)
         line.say(f"reading the texts of {folder}")
         texts = set_texts(folder, truth.ids, request.settings)
         scored = score_set(folder, truth, planned.choices, line, outputs.verdicts, texts)
     return SetResult(folder, truth, planned.choices, scored, planned.left_out, planned.modelled)
+
+
+def _show_left_out(left_out: Mapping[str, str]) -> None:
+    """Name the schemes that are not scored. left_out: the reason for each"""
+    for name, why in left_out.items():
+        show(f"spotsieve: skipped {name}: {why}", to=sys.stderr)
 
 
 def _show(outcomes: Sequence["SetResult"], options: argparse.Namespace) -> None:

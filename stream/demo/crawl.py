@@ -1,7 +1,7 @@
 """Builds the demo's crawl: the messages, and the truth about each of them."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -72,10 +72,7 @@ def build_crawl(seed: int = SEED) -> list[CrawlMessage]:
         homes.append(_page(home, article, ArticleEdit.NONE, HOME, seed))
         copies += [_page(site, article, random.choice(EDITS), SYNDICATED, seed) for site in others]
     random.shuffle(copies)
-    recrawls = [
-        CrawlMessage(page.key, page.value, page.url, RECRAWL, "", page.article, page.edit, page.template, page.body)
-        for page in random.sample(homes, RECRAWLS)
-    ]
+    recrawls = [replace(page, kind=RECRAWL) for page in random.sample(homes, RECRAWLS)]
     # Articles and copies are spread over the day. Most copies come after the original page, a few before it.
     stream = homes[:40] + copies[: len(copies) // 3] + homes[40:] + copies[len(copies) // 3 :] + recrawls
     stream[150:150] = _odd_messages()
@@ -118,8 +115,7 @@ def _timed(sent: CrawlMessage, number: int) -> CrawlMessage:
         return sent
     fields = orjson.loads(sent.value)
     fetched = _START + timedelta(seconds=7 * number)
-    value = orjson.dumps({"fetched_at": fetched.isoformat(), **fields})
-    return CrawlMessage(sent.key, value, sent.url, sent.kind, "", sent.article, sent.edit, sent.template, sent.body)
+    return replace(sent, value=orjson.dumps({"fetched_at": fetched.isoformat(), **fields}))
 
 
 def _odd_messages() -> list[CrawlMessage]:

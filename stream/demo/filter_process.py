@@ -1,6 +1,5 @@
 """Runs `spotsieve run` as a child process that never outlives the demo."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -9,14 +8,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Self
 
 import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
 from spotsieve.stream.base.errors import BrokerError
-from spotsieve.stream.demo.localkafka import watchdog
+from spotsieve.stream.demo.localkafka.watchdog import watch
 
 POLL_S = 0.02
 STOP_TIMEOUT_S = 12.0
@@ -44,9 +43,7 @@ class FilterProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -61,11 +58,7 @@ class FilterProcess:
                 # A session of its own: Ctrl-C reaches only the demo, which stops the filter before the broker.
                 start_new_session=True,
             )
-        self._watchdog = subprocess.Popen(
-            [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(self._process.pid)],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._watchdog = watch(self._process)
 
     def stop(self) -> None:
         """Stop it with SIGTERM, so that it commits its work; with SIGKILL if it does not end in STOP_TIMEOUT_S."""

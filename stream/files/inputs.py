@@ -58,7 +58,7 @@ def check_inputs(names: Sequence[str], stdin_name: str = STDIN) -> list[Input]:
             # Reading a file twice would write its novel pages twice.
             other = inputs.setdefault(resolved.source, resolved)
             if resolved.place != other.place:
-                rule = "is the name of two inputs, and page ids contain it (without the query of a URL)"
+                rule = "is the name of two inputs (without the query of a URL), and page ids need different names"
                 raise InputError(resolved.source, rule, None, "save both as files with different names")
     return list(inputs.values())
 

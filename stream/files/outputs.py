@@ -113,7 +113,7 @@ class OutputFile:
         """The record as it goes to standard output or a terminal."""
         if format_ is not JSON_LINES:
             if self._is_terminal:
-                rule = f"is a terminal, which must not get {format_.name} records of strangers"
+                rule = f"is a terminal, and {format_.name} records may contain control characters"
                 raise SettingError(self.name, rule, None, "name a file, or redirect standard output")
             return record
         if not self._is_text:

@@ -3,7 +3,6 @@
 import select
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from spotsieve.stream.base.errors import InputError, PageError
@@ -58,9 +57,7 @@ class FileReader:
         self._file, self._intake.written_ms = open_input(self._input)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in (self._file, self._seeking):
             if file is not None:
                 file.close()

@@ -38,6 +38,16 @@ _VERDICT_TEXT: Mapping[int, str] = {kind: kind.name.lower() for kind in Kind}
 _REASON_TEXT: Mapping[int, str] = {reason: reason.label for reason in Reason}
 
 
+def line_id(page: Page | Entry) -> str:
+    """The id of a page in its lines: its own name, cut as in the log, or its page id as text."""
+    return logged_url(page.label) or page_id_text(page.source, page.partition, page.offset)
+
+
+def entry_of_page(page: Page) -> Entry:
+    """The fields of a page that its verdict line needs; without the body."""
+    return Entry(page.source, page.partition, page.offset, page.event_time_ms, page.url, page.label)
+
+
 def verdict_line(
     page: Page | Entry, verdicts: Verdicts, row: int, scheme: str, clusters: "ClusterIds | None" = None
 ) -> bytes:
@@ -52,7 +62,7 @@ def verdict_fields(
     original = verdicts.originals[row]
     score = float(verdicts.score[row])
     line: dict[str, object] = {
-        "id": logged_url(page.label) or page_id_text(page.source, page.partition, page.offset),
+        "id": line_id(page),
         "verdict": _VERDICT_TEXT[int(verdicts.kind[row])],
         "duplicate_of": original.id if original else None,
         "score": None if math.isnan(score) else round(score, 6),

@@ -17,9 +17,8 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.stream.base.errors import PageError, SettingError
 from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import logged_url, page_id_text
 from spotsieve.stream.files.outputs import OutputFile
-from spotsieve.stream.files.verdict_lines import page_line
+from spotsieve.stream.files.verdict_lines import line_id, page_line
 from spotsieve.stream.insight.clusters.grouping import DUPLICATE, OriginalRef, Statement, read_statement
 from spotsieve.stream.kafka.ranges import RangeReader
 from spotsieve.stream.kafka.topics import topic_facts
@@ -78,8 +77,7 @@ def _line_of(record: ConsumerRecord, decoder: Decoder) -> bytes | None:
         return None
     if page is None or not page.judgeable or not page.body:
         return None
-    name = logged_url(page.label) or page_id_text(page.source, page.partition, page.offset)
-    return page_line(name, page.url, page.event_time_ms, page.markup, page.body.decode("utf-8", "replace"))
+    return page_line(line_id(page), page.url, page.event_time_ms, page.markup, page.body.decode("utf-8", "replace"))
 
 
 async def read_verdicts(settings: Settings, take: Callable[[Statement], None], on_progress: OnProgress) -> int:

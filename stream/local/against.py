@@ -398,7 +398,7 @@ def _salt_of(own: Path | None, settings: Settings) -> tuple[int | None, str]:
 def _checked_identity(name: str, directory: Path, settings: Settings) -> LogIdentity | None:
     """The log of a state, which has the settings of the run. Raises as check_states."""
     if not (directory / INDEX_FOLDER / "CURRENT").exists():
-        then = "name the directory of a state (--state, index.directory) or a snapshot; files of pages stand before"
+        then = "name the directory of a state (--state, index.directory) or a snapshot, and files of pages before it"
         raise SettingError(name, "must name a state, and there is none", str(directory), then)
     stored = identity_of(directory)
     check_whole(str(directory), stored)

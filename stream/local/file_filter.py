@@ -43,7 +43,7 @@ class TextColumns:
         Raises SettingError if the scheme judges no main text.
         """
         if scheme.bars is None:
-            rule = "adds the text by which the scheme spotsieve judges a page"
+            rule = "needs the scheme spotsieve, because other schemes judge no main text"
             raise SettingError("--text", rule, scheme.name, "use --scheme spotsieve, or leave out --text")
         self._scheme, self._intake = scheme, intake
 

@@ -18,7 +18,7 @@ from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.outputs import FileOutputs
 from spotsieve.stream.files.reader import FileReader, RecordResult
-from spotsieve.stream.files.verdict_lines import match_fields, rejected_line, verdict_line
+from spotsieve.stream.files.verdict_lines import entry_of_page, match_fields, rejected_line, verdict_line
 from spotsieve.stream.local.against import StateQuery, log_poison_pages
 from spotsieve.stream.local.engines import sign_pages, with_unsigned
 from spotsieve.stream.local.file_filter import RecordOutput
@@ -73,7 +73,7 @@ def query_files(
             log_poison_pages(signatures, unsigned, of_query=False)
             pending.unsigned += (len(pending.pages) + row for row in unsigned)
             pending.signatures.append(signatures)
-            pending.pages += map(_entry_of, pages)
+            pending.pages += map(entry_of_page, pages)
             if len(pending.pages) >= QUERY_PAGES or pending.record_bytes >= MOST_RECORD_BYTES:
                 _judge_pending(pending, query, outputs, summary, matches, records)
             on_batch()
@@ -166,8 +166,3 @@ def _write_record(pending: PendingQueries, records: RecordOutput, verdicts: Verd
             records.write_page(outcome, outcome.result, verdicts, row)
             return
         records.write_other(outcome, source)
-
-
-def _entry_of(page: Page) -> Entry:
-    """The fields of a page that its verdict line needs; without the body."""
-    return Entry(page.source, page.partition, page.offset, page.event_time_ms, page.url, page.label)

@@ -137,7 +137,7 @@ class Addon:
         """Add the component. Raises SettingError."""
         judged = settings.get("SPOTSIEVE_JUDGE", "responses")
         if judged not in _COMPONENTS:
-            then = "responses are judged before the spider's callback, items behind it"
+            then = "responses are judged before the spider's callback, items after it"
             raise SettingError("SPOTSIEVE_JUDGE", "must be responses or items", judged, then)
         name, component, priority = _COMPONENTS[judged]
         own = settings.getdict(name)
@@ -162,7 +162,7 @@ class _Judge:
             raise SettingError("SPOTSIEVE_MODE", "must be skip or mark", mode, "skip drops copies, mark labels them")
         recrawl = settings.get("SPOTSIEVE_RECRAWL", "drop")
         if recrawl not in ("drop", "pass"):
-            then = "pass emits a URL with an unchanged page again"
+            then = "pass keeps an unchanged page that is fetched again"
             raise SettingError("SPOTSIEVE_RECRAWL", "must be drop or pass", recrawl, then)
         assert crawler.stats is not None
         self._stats = crawler.stats

@@ -17,7 +17,9 @@ from tests.fixtures.services.service import Spotsieve
 BROKEN = (17, 18, 40)
 
 
-@pytest.mark.guarantee("a page that breaks the code stops no worker", fault="decoding, signing or judging it raises")
+@pytest.mark.guarantee(
+    "a page that causes an internal error stops no worker", fault="decoding, signing or judging it raises"
+)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_page_that_breaks_a_step_is_passed_on_unchecked_and_kept(kafka: Broker, tmp_path: Path, step: str) -> None:

@@ -45,9 +45,7 @@ def forget(service: Spotsieve, *arguments: str, code: int = 0) -> dict[str, Any]
 @pytest.mark.guarantee(
     "the next copy of a forgotten page is novel", fault="spotsieve state forget while the service runs"
 )
-@pytest.mark.guarantee(
-    "what is forgotten is forgotten by every reader of the log", fault="the state directory is deleted"
-)
+@pytest.mark.guarantee("every reader of the log forgets the same pages", fault="the state directory is deleted")
 @pytest.mark.timeout(900)
 def test_a_page_is_forgotten_by_a_running_service_and_a_state_rebuilt_from_the_log(
     kafka: Broker, tmp_path: Path
@@ -105,7 +103,7 @@ def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(kafka
         service.start().until_ready()
         service.until_committed(3)
         assert service.terminate() == 0
-        topics.make_anew("log")
+        topics.recreate("log")
 
         def refused(code: int, rule: bytes, *arguments: str) -> None:
             done = run(service, "--url", url_of(1), *arguments)
@@ -115,8 +113,8 @@ def test_forgetting_is_refused_where_the_topic_is_not_the_log_of_the_state(kafka
         refused(EXIT_STATE, b"must reach the state's position")
         topics.send([PageMessage(None, encode_configuration("{}", bytes(16)))], "log")
         refused(EXIT_STATE, b"must follow the log that it was built from, which is")
-        topics.make_anew("log")
+        topics.recreate("log")
         topics.delete("log")
         refused(EXIT_SETTING, b"does not exist on the broker")
         refused(EXIT_BROKER, b"leads to no broker that responds", "--set", f"kafka.bootstrap_servers={NOBODY}")
-        topics.make_anew("log")
+        topics.recreate("log")

@@ -15,9 +15,7 @@ from tests.fixtures.services.wedged import STEPS
 from tests.fixtures.waiting import SECONDS, wait_until
 
 
-@pytest.mark.guarantee(
-    "a worker that stands still is not healthy", fault="its event loop, judge or signing never returns"
-)
+@pytest.mark.guarantee("a stuck worker is not healthy", fault="its event loop, judge or signing never returns")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_worker_whose_loop_or_thread_is_wedged_turns_red(kafka: Broker, tmp_path: Path, step: str) -> None:

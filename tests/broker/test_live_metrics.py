@@ -195,7 +195,7 @@ def exchange(port: int, request: bytes) -> bytes:
 
 
 def test_another_method_is_405_and_no_body_is_read(live: Live) -> None:
-    # The body is announced and never sent: an answer shows that nobody waits for it.
+    # The body is announced and never sent: a response shows that the port does not wait for it.
     answer = exchange(live.service.port(), b"POST /metrics HTTP/1.0\r\nContent-Length: 1000000000\r\n\r\n")
     assert answer.startswith(b"HTTP/1.0 405 ")
     assert b"Allow: GET, HEAD" in answer

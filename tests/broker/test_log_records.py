@@ -105,7 +105,7 @@ def test_records_of_strangers_are_passed_over_by_every_reader(kafka: Broker, tmp
 
 @pytest.mark.timeout(900)
 @pytest.mark.guarantee(
-    "other settings on an old state or log refuse to start, and say what differs",
+    "other settings than those of the state or log are rejected, and the error names them",
     fault="two configurations start together on an empty log",
 )
 def test_of_two_configurations_on_an_empty_log_the_first_holds_and_the_other_stops(

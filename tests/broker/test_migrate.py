@@ -148,7 +148,7 @@ def check_both_sides(sides: Sides, topics: TopicSet, made: Sequence[PageMessage]
     pages = ids_by_key(topics)
     novel = {pages[key] for key in sent if sent[key][0][0] == "novel"}
     originals = {of for ((kind, of),) in sent.values() if kind == "duplicate"}
-    assert originals <= novel, "a page was dropped for one that nobody was sent"
+    assert originals <= novel, "a page was dropped for an original that was not emitted"
     expected = judge_again(sides.old.toml, until_closed(topics), topics.names["log"])[0]
     becomes, in_memory = judge_again(sides.new_toml, sides.records(), sides.log)
     by_old = {key for key in sent if sent[key][0] == expected.get(pages[key])}
@@ -217,7 +217,7 @@ def test_old_workers_that_are_frozen_over_the_switch_lose_and_double_nothing(kaf
 
 @pytest.mark.guarantee(
     "a migrated service loses no page and doubles none",
-    fault="pages are signed anew, some are gone from the topic, and some of these from the archive too",
+    fault="pages are signed again; some are gone from the topic, and some of these from the archive, too",
 )
 @pytest.mark.timeout(900)
 def test_pages_are_signed_again_from_the_topic_and_from_files(kafka: Broker, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_messages_of_a_recreated_input_are_not_signed_for_earlier_pages(kafka: B
             old.start().until_ready()
             topics.until_all_committed()
             assert old.terminate() == 0, old.text()
-            topics.make_anew("input")
+            topics.recreate("input")
             topics.send(others)
             old.start().until_ready()
             topics.until_all_committed()

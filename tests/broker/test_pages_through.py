@@ -233,7 +233,7 @@ def test_raw_html_finds_its_address_in_the_key_or_a_header(
 
 
 @pytest.mark.guarantee(
-    "with policy.keep = longest a page is dropped only for a page let through that it does not outgrow",
+    "with policy.keep = longest a page is dropped only for an emitted page that is not clearly shorter",
     fault="kill -9 of a worker in mid-run, then every page again through a worker without a state",
 )
 @pytest.mark.timeout(900)

@@ -58,7 +58,7 @@ def test_what_retention_removes_meanwhile_is_passed_over_and_counted(
     assert asyncio.run(offsets(settings_of(pages), {partition: span})) == (list(read), gone)
 
 
-async def test_a_topic_that_ends_before_the_range_was_made_anew(pages: TopicSet) -> None:
+async def test_a_topic_that_ends_before_the_range_was_recreated(pages: TopicSet) -> None:
     partition = TopicPartition(pages.names["input"], 0)
     with pytest.raises(BrokerError, match="ends before offset 150 of partition 0: the topic was recreated"):
         await offsets(settings_of(pages), {partition: (150, 200)})

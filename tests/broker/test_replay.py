@@ -177,7 +177,7 @@ def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_f
 
 
 @pytest.mark.guarantee(
-    "a replay touches nothing of the service", fault="none: ends, groups, offsets and files compared"
+    "a replay changes nothing in the service", fault="none: ends, groups, offsets and files compared"
 )
 @pytest.mark.timeout(900)
 def test_a_replay_into_a_file_writes_every_verdict_and_leaves_the_service_untouched(

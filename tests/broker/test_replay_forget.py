@@ -35,7 +35,7 @@ async def commit_ends(topics: TopicSet) -> None:
         await consumer.commit(await consumer.end_offsets(partitions))
 
 
-@pytest.mark.guarantee("a replay gives equal verdicts", fault="pages were forgotten on the way, mode = annotate")
+@pytest.mark.guarantee("a replay gives equal verdicts", fault="pages were forgotten meanwhile, mode = annotate")
 @pytest.mark.timeout(900)
 def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_settings(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -81,7 +81,7 @@ def test_pages_are_forgotten_where_the_log_forgets_them_also_under_other_setting
         assert any("begins at record 2" in notice for notice in found["notices"])
 
 
-@pytest.mark.guarantee("a replay gives equal verdicts", fault="most originals have left the horizon")
+@pytest.mark.guarantee("a replay gives equal verdicts", fault="most originals are outside the deduplication window")
 @pytest.mark.timeout(900)
 def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
     kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -110,7 +110,7 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
         assert matrix["novel"]["novel"] >= pages // 2 - pages // 20, "what has left the horizon is novel again"
         assert matrix["duplicate"]["duplicate"] >= pages // 4
         assert replay(capsys, service.config, "--set", "index.horizon_hours=0")["differ"] >= pages // 8
-        # Another group reads it all again: what had left the horizon is filed anew, and has copies after that.
+        # Another group reads it all again: expired pages are indexed again, and have copies after that.
         toml = service.toml.replace(topics.group, f"{topics.group}-again") + 'kafka.restart_from = "earliest"\n'
         latest = 1_600_000_000 + 60 * sent[-1][0]
         with Spotsieve(tmp_path, toml, "again") as again:
@@ -126,7 +126,7 @@ def test_with_a_horizon_a_replay_gives_the_recorded_verdicts(
 
 
 @pytest.mark.guarantee(
-    "a replay gives equal verdicts", fault="a group began in mid-stream, another read all of it again"
+    "a replay gives equal verdicts", fault="a group started in mid-stream, another one read the topic again"
 )
 @pytest.mark.timeout(900)
 def test_pages_judged_twice_or_out_of_offset_order_replay_to_the_recorded_verdicts(

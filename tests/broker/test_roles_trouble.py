@@ -85,7 +85,7 @@ def test_a_resolver_that_wakes_up_is_fenced_and_doubles_nothing(service: Service
 
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
-    fault="answers of an open round are gone from matches; then the resolver is killed, too",
+    fault="responses of an open round are gone from matches; then the resolver is killed, too",
 )
 @pytest.mark.parametrize("killed", [False, True])
 def test_answers_that_are_gone_are_given_once_more(service: Service, killed: bool) -> None:
@@ -103,10 +103,11 @@ def test_answers_that_are_gone_are_given_once_more(service: Service, killed: boo
 
 
 @pytest.mark.guarantee(
-    "shards and a resolver give the verdicts of one process", fault="matches made anew, with and without an open round"
+    "shards and a resolver give the verdicts of one process",
+    fault="matches is recreated, with and without an open round",
 )
 @pytest.mark.parametrize("is_open", [False, True])
-def test_matches_made_anew_stop_no_role(service: Service, is_open: bool) -> None:
+def test_recreated_matches_stop_no_role(service: Service, is_open: bool) -> None:
     roles, topics = service.roles, service.topics
     everybody = [roles[f"{role}-{number}"] for role in ("resolver", "shard", "worker") for number in range(2)]
     if is_open:
@@ -114,7 +115,7 @@ def test_matches_made_anew_stop_no_role(service: Service, is_open: bool) -> None
         roles.until_answered(0, lambda: service.send(50))
     for process in everybody:
         process.kill()
-    topics.make_anew("matches")
+    topics.recreate("matches")
     assert topics.ends("matches")[0] == 0
     for process in everybody:
         process.start()
@@ -140,10 +141,12 @@ def test_a_resolver_that_does_not_fit_gives_no_verdict(service: Service, tmp_pat
 
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
-    fault="a round whose outcome, or the answer to it, is larger than a message",
+    fault="a round whose outcome or response is larger than a message",
 )
 @pytest.mark.parametrize(("hosts", "what"), [(1, "the response of a shard"), (8, "the outcome")])
-def test_a_round_too_large_for_a_message_is_named_anew(service: Service, hosts: int, what: str) -> None:
+def test_a_round_too_large_for_a_message_is_repeated_with_half_of_its_pages(
+    service: Service, hosts: int, what: str
+) -> None:
     roles = service.roles
     originals = [_long(hosts, 0, number) for number in range(LONG_PAGES)]
     copies = [_long(hosts, 1, number) for number in range(LONG_PAGES)]
@@ -185,9 +188,9 @@ def test_a_shard_that_does_not_fit_is_refused_in_one_line(service: Service, tmp_
 
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
-    fault="a record of a later release among verdicts; verdicts made anew; then matches, too",
+    fault="a record of a later release in verdicts; verdicts is recreated; then matches, too",
 )
-def test_verdicts_made_anew_are_refused_until_the_shards_begin_anew(service: Service) -> None:
+def test_recreated_verdicts_are_refused_until_the_shards_restart(service: Service) -> None:
     roles, topics = service.roles, service.topics
     for name in ("worker-1", "resolver-0"):
         roles[name].kill()
@@ -201,7 +204,7 @@ def test_verdicts_made_anew_are_refused_until_the_shards_begin_anew(service: Ser
         assert process.wait() == EXIT_STATE, process.text()
         assert "let all roles run the same release" in process.error()
     roles["resolver-1"].kill()
-    topics.make_anew("verdicts")
+    topics.recreate("verdicts")
     shards = left[1:]
     for shard in shards:
         shard.start()
@@ -210,17 +213,15 @@ def test_verdicts_made_anew_are_refused_until_the_shards_begin_anew(service: Ser
         assert "recreated or lost it" in shard.error()
         assert "spotsieve topics create" in shard.error()
         shutil.rmtree(shard.state)
-    topics.make_anew("matches")
+    topics.recreate("matches")
     for process in (*left, roles["resolver-1"]):
         process.start()
     service.send(50)
     service.check()
 
 
-@pytest.mark.guarantee(
-    "a log that was made anew is refused, never judged by", fault="log of shards made anew and filled"
-)
-def test_roles_refuse_a_log_that_was_made_anew_and_filled_again(kafka: Broker, tmp_path: Path) -> None:
+@pytest.mark.guarantee("a recreated log is rejected", fault="the log of shards is recreated and filled")
+def test_roles_refuse_a_log_that_was_recreated_and_filled_again(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers, partitions=1, shards=1) as topics:
         toml = topics.toml(KILLED_SESSION_MS) + SETTINGS
         with Roles(tmp_path, topics, workers=1, shards=1, resolvers=1, toml=toml) as roles:
@@ -230,7 +231,7 @@ def test_roles_refuse_a_log_that_was_made_anew_and_filled_again(kafka: Broker, t
             for name in ("worker-0", "shard-0", "resolver-0"):
                 assert roles[name].terminate() == 0
             records = [decode(record.value) for record in topics.read("log")] * 2
-            topics.make_anew("log")
+            topics.recreate("log")
             values = [
                 encode(one.signatures, bytes(15) + b"w", at, one.settings_digest) for at, one in enumerate(records)
             ]
@@ -241,7 +242,9 @@ def test_roles_refuse_a_log_that_was_made_anew_and_filled_again(kafka: Broker, t
                 assert "restore that log" in roles[name].error()
 
 
-@pytest.mark.guarantee("a page that breaks the code stops no worker", fault="a shard, then the resolver, breaks on it")
+@pytest.mark.guarantee(
+    "a page that causes an internal error stops no worker", fault="an error in a shard, then in the resolver"
+)
 def test_pages_that_break_a_round_are_passed_on_and_everybody_files_the_same(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

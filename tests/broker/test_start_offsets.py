@@ -51,7 +51,7 @@ def forget_offsets(topics: TopicSet) -> None:
 
 
 @pytest.mark.guarantee(
-    "no page is lost where a group begins", fault="kafka.start = latest, pages come while no worker runs"
+    "no page is lost at the start of a group", fault="kafka.start = latest, pages come while no worker runs"
 )
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
@@ -72,7 +72,7 @@ def test_pages_that_come_while_no_worker_runs_are_read_also_with_start_latest(
         assert set(verdicts_sent(topics)) == {page.key for page in later}
 
 
-@pytest.mark.guarantee("no page is doubled without a word", fault="the group's committed offsets have expired")
+@pytest.mark.guarantee("no page is doubled silently", fault="the group's committed offsets have expired")
 @pytest.mark.timeout(600)
 def test_lost_offsets_of_known_pages_are_refused_until_somebody_chooses(kafka: Broker, tmp_path: Path) -> None:
     pages = [json_page(number, html_of(number)) for number in range(5)]
@@ -119,7 +119,7 @@ def test_pages_of_a_recreated_input_do_not_get_the_verdicts_of_earlier_pages(
                 topics.until_all_committed()
                 # The worker appends no record after its last commit, so its last verdicts are still pending.
                 assert worker.terminate() == 0, worker.text()
-            topics.make_anew("input")
+            topics.recreate("input")
         novel = [record.key for record in topics.read("novel")]
         assert set(novel) == {b"https://crawl.example/0", *(page.key for page in others)}
         assert len(topics.read("duplicates")) == len(copies)

@@ -91,9 +91,9 @@ def _add_scram_user(servers: str) -> None:
         subprocess.run([*tool, *user, *given], check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
 
-def password_file(directory: Path, text: str = PASSWORD, mode: int = 0o400) -> Path:
+def password_file(directory: Path, mode: int = 0o400) -> Path:
     path = directory / "password"
-    path.write_text(text + "\n", "utf-8")
+    path.write_text(PASSWORD + "\n", "utf-8")
     path.chmod(mode)
     return path
 
@@ -158,7 +158,7 @@ def test_tls_alone_and_with_a_client_certificate_whose_key_has_a_password(
 def test_a_password_file_that_everybody_can_read_is_warned_of(
     doors: Doors, topics: TopicSet, tmp_path: Path, mode: int, warned: bool
 ) -> None:
-    secret = password_file(tmp_path, mode=mode)
+    secret = password_file(tmp_path, mode)
     said = check_topics(
         tmp_path,
         doors.toml("SASL_SSL", sasl_username=USER),
@@ -224,7 +224,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.guarantee("a broker's refusal is one line with the next step", fault="a wrong login, certificate or port")
+@pytest.mark.guarantee(
+    "a rejection by the broker is one line with the next step", fault="a wrong login, certificate or port"
+)
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
 def test_a_refusal_is_one_line_with_its_setting_and_shows_no_secret(
     doors: Doors, tmp_path: Path, refusal: Refusal

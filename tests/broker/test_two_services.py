@@ -61,7 +61,7 @@ def first(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 
 @pytest.mark.guarantee(
-    "two services that set only input, outputs, log and group are both right",
+    "two services need to differ only in input, outputs, log and group",
     fault="two services with shards on one broker, with the default names of their other topics",
 )
 def test_two_services_with_default_names_are_both_right(kafka: Broker, first: Roles, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_two_services_with_default_names_are_both_right(kafka: Broker, first: Ro
 
 
 @pytest.mark.guarantee(
-    "verdicts of another service are refused, never taken",
+    "verdicts of another service are rejected",
     fault="two services on one broker share the topic of verdicts, or the topic of matches",
 )
 @pytest.mark.parametrize(("role", "refused"), [("verdicts", ("worker", "shard", "resolver")), ("matches", ("shard",))])

@@ -47,7 +47,7 @@ def test_metadata_names_each_topic_by_an_id_that_a_recreated_one_does_not_share(
                 assert before[name].leaders.keys() == {0, 1, 2}
                 assert before["nobody-made-this"].error == UNKNOWN_TOPIC
                 assert before["nobody-made-this"].id is None
-                await asyncio.to_thread(topics.make_anew, "input")
+                await asyncio.to_thread(topics.recreate, "input")
                 after = await read_metadata(client, [name])
                 assert before[name].id is not None
                 assert after[name].id not in {None, before[name].id}
@@ -56,7 +56,7 @@ def test_metadata_names_each_topic_by_an_id_that_a_recreated_one_does_not_share(
 
 
 @pytest.mark.guarantee(
-    "a topic that is gone ends the service with the reason", fault="the input is deleted and recreated at once"
+    "a deleted topic stops the service, with the reason", fault="the input is deleted and recreated at once"
 )
 @pytest.mark.timeout(600)
 def test_an_input_topic_that_is_recreated_at_once_ends_the_service_with_the_reason(
@@ -65,7 +65,7 @@ def test_an_input_topic_that_is_recreated_at_once_ends_the_service_with_the_reas
     pages = crawl(60)
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         service.begin(topics, pages.messages[:30], committed=30)
-        topics.make_anew("input")
+        topics.recreate("input")
         assert service.wait() == EXIT_BROKER
         line = service.error()
         assert "topics.input was deleted and created again while the service ran" in line
@@ -86,7 +86,7 @@ def test_an_output_recreated_with_fewer_partitions_ends_the_service(kafka: Broke
     )
     with TopicSet(kafka.bootstrap_servers, partitions=3) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         service.begin(topics, first, committed=60)
-        topics.make_anew(role, partitions=1)
+        topics.recreate(role, partitions=1)
         topics.send([replace(json_page(200, html_of(200)), partition=2), *later])
         assert service.wait() == EXIT_BROKER
         assert f"topics.{role} was recreated with fewer partitions while the service ran" in service.error()

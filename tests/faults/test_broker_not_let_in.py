@@ -48,7 +48,7 @@ def coming() -> Iterator[Coming]:
         yield Coming(broker)
 
 
-@pytest.mark.guarantee("commands wait for a broker that starts", fault="its controller has not let it in yet")
+@pytest.mark.guarantee("commands wait for a broker that starts", fault="the controller has not admitted the broker yet")
 @pytest.mark.timeout(900)
 def test_topics_are_created_checked_and_deleted_on_a_broker_that_is_not_let_in_yet(coming: Coming) -> None:
     settings = coming.settings(TopicSet(coming.servers))

@@ -33,7 +33,7 @@ def disturbances(tmp_path_factory: pytest.TempPathFactory) -> Disturbances:
 
 
 @pytest.mark.guarantee(
-    "a command that was killed, or met a full disk, is resumed or refused; its result is never wrong",
+    "a command that is killed or meets a full disk is resumed or rejected; its result is never wrong",
     fault="kill -9 at changes of files; the disk fills",
 )
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_killed_in_the_middle_of_20_000_pages_every_verdict_is_read_exactly_once
 
 
 @pytest.mark.guarantee(
-    "at_least_once: no page is lost, a repeat carries the same verdict", fault="kill -9 of a worker in mid-run"
+    "at_least_once: no page is lost, and repeats have the same verdict", fault="kill -9 of a worker in mid-run"
 )
 @pytest.mark.long
 @pytest.mark.timeout(900)

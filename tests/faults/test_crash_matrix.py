@@ -95,7 +95,7 @@ def test_killed_after_any_step_every_page_has_exactly_the_one_verdict_of_the_log
 
 
 @pytest.mark.guarantee(
-    "at_least_once: no page is lost, a repeat carries the same verdict", fault="kill -9 after each step, 1 or 2 workers"
+    "at_least_once: no page is lost, and repeats have the same verdict", fault="kill -9 after each step, 1 or 2 workers"
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)

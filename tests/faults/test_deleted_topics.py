@@ -15,16 +15,14 @@ from tests.fixtures.services.oracle import ids_by_key, judge_again, verdicts_sen
 from tests.fixtures.services.service import Spotsieve
 
 
-@pytest.mark.guarantee(
-    "a log that was made anew is refused, never judged by", fault="log topic deleted and filled again"
-)
-def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: Broker, tmp_path: Path) -> None:
+@pytest.mark.guarantee("a recreated log is rejected", fault="the log topic is deleted, recreated and filled")
+def test_a_log_that_was_recreated_and_filled_beyond_the_state_is_refused(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         service.begin(topics, crawl(30).messages, committed=30)
         assert service.terminate() == 0
         former, writer = topics.read("log"), os.urandom(16)
         records = [decode(record.value) for record in former] * 2
-        topics.make_anew("log")
+        topics.recreate("log")
         values = [
             encode(record.signatures, writer, number, record.settings_digest) for number, record in enumerate(records)
         ]
@@ -36,7 +34,9 @@ def test_a_log_that_was_made_anew_and_filled_beyond_the_state_is_refused(kafka: 
         assert verify(service.state).damaged == 0
 
 
-@pytest.mark.guarantee("a topic that is gone ends the service with the reason", fault="a topic is deleted under it")
+@pytest.mark.guarantee(
+    "a deleted topic stops the service, with the reason", fault="a topic is deleted while the service runs"
+)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("role", "next_step"),
@@ -57,7 +57,7 @@ def test_a_topic_deleted_under_a_service_ends_it_with_the_reason_and_a_whole_sta
 
 
 @pytest.mark.timeout(900)
-def test_an_output_deleted_and_made_anew_gets_the_next_pages_and_the_state_is_kept(
+def test_an_output_deleted_and_recreated_gets_the_next_pages_and_the_state_is_kept(
     kafka: Broker, tmp_path: Path
 ) -> None:
     pages = crawl(60)
@@ -66,7 +66,7 @@ def test_an_output_deleted_and_made_anew_gets_the_next_pages_and_the_state_is_ke
         topics.delete("novel")
         assert service.wait() == EXIT_BROKER
         assert "later pages follow" in service.error()
-        topics.make_anew("novel")
+        topics.recreate("novel")
         topics.send(pages.messages[30:])
         service.start().until_ready()
         topics.until_all_committed()

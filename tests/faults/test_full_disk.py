@@ -36,7 +36,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 @pytest.mark.guarantee(
-    "a full disk stops it cleanly; with room again it goes on where it was",
+    "a full disk stops the filter cleanly; with free space it continues where it stopped",
     fault="the disk fills below `spotsieve filter`",
 )
 @pytest.mark.timeout(900)
@@ -66,7 +66,7 @@ def test_a_filter_stops_cleanly_on_a_full_disk_and_goes_on_with_the_same_verdict
 
 
 @pytest.mark.guarantee(
-    "a full disk stops it cleanly; with room again it goes on where it was",
+    "a full disk stops the filter cleanly; with free space it continues where it stopped",
     fault="the disk fills below `spotsieve run`",
 )
 @pytest.mark.timeout(900)

@@ -31,7 +31,7 @@ def keys(numbers: Sequence[int]) -> set[bytes]:
     return {url_of(number).encode() for number in numbers}
 
 
-@pytest.mark.guarantee("what counts as an original is decided by event times alone", fault="kill -9 of the service")
+@pytest.mark.guarantee("only event times decide how long a page counts as an original", fault="kill -9 of the service")
 @pytest.mark.timeout(900)
 def test_copies_beyond_the_horizon_pass_and_copies_within_are_dropped_across_kill_9(
     kafka: Broker, tmp_path: Path

@@ -41,7 +41,7 @@ def way() -> Iterator[tuple[LocalKafka, Proxy, str]]:
 
 @pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict",
-    fault="all connections end at each request of a commit, before it or before its answer",
+    fault="all connections end at each request of a commit, before it or before its response",
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)

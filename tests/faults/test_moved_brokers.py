@@ -24,7 +24,7 @@ def broker_at(directory: Path, port: int, controller: int) -> Iterator[LocalKafk
 
 
 @pytest.mark.guarantee(
-    "a service waits for its broker and goes on", fault="all brokers come back under new addresses, one name stays"
+    "a service waits for its broker and continues", fault="all brokers come back under new addresses, one name stays"
 )
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])

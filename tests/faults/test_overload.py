@@ -55,7 +55,7 @@ class Watched:
         self.most_rss_mib = max(self.most_rss_mib, self._process.memory_info().rss / MIB)
 
 
-@pytest.mark.guarantee("a producer faster than the filter makes only the lag grow", fault="5,000 pages at once")
+@pytest.mark.guarantee("if the producer is faster than the filter, only the lag grows", fault="5,000 pages at once")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_an_overload_grows_the_lag_alone_and_the_lag_drains_afterwards(kafka: Broker, tmp_path: Path) -> None:

@@ -21,9 +21,7 @@ def open_state(service: Spotsieve, topics: TopicSet, directory: Path) -> State:
     return disk_state(directory, verdict_settings_text(settings), topics.names["log"], settings.index)
 
 
-@pytest.mark.guarantee(
-    "a lost state is rebuilt from the log, equal to the byte", fault="the state directory is deleted"
-)
+@pytest.mark.guarantee("a lost state is rebuilt from the log, byte-identical", fault="the state directory is deleted")
 @pytest.mark.timeout(900)
 def test_a_deleted_state_directory_is_rebuilt_equal_from_the_log(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:

@@ -1,4 +1,4 @@
-"""A partition that is taken anew straight after a commit of unknown outcome goes on where that commit left it."""
+"""A partition that is reassigned right after a commit of unknown outcome continues where that commit left it."""
 
 import asyncio
 
@@ -15,10 +15,11 @@ PARTITIONS, TIMES, LEAST_UNKNOWN = 4, 40, 11
 
 
 @pytest.mark.guarantee(
-    "exactly_once: every page has exactly one verdict", fault="a partition is taken anew during an unknown commit"
+    "exactly_once: every page has exactly one verdict",
+    fault="a partition is reassigned during a commit of unknown outcome",
 )
 @pytest.mark.timeout(300)
-def test_each_output_is_there_once_however_often_its_partition_is_taken_anew(kafka: Broker) -> None:
+def test_each_output_is_there_once_however_often_its_partition_is_reassigned(kafka: Broker) -> None:
     with TopicSet(kafka.bootstrap_servers, partitions=PARTITIONS) as topics:
 
         async def all_partitions() -> list[Reopened]:

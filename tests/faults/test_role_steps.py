@@ -17,7 +17,7 @@ TRIED = {"worker": "commit asked", "shard": "filed", "resolver": "commit asked"}
 
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
-    fault="kill -9 of a worker and a resolver that have asked for a commit, and of a shard that has filed",
+    fault="kill -9 of a worker and a resolver that have requested a commit, and of a shard that has updated its state",
 )
 @pytest.mark.slow
 @pytest.mark.timeout(600)

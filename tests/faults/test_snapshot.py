@@ -22,7 +22,7 @@ SNAPSHOT_SECONDS = 240
 
 
 @pytest.mark.guarantee(
-    "a snapshot catches up with the log, equal to the byte", fault="kill -9 of the service, its disk is lost"
+    "a restored snapshot catches up with the log, byte-identical", fault="kill -9 of the service, its disk is lost"
 )
 @pytest.mark.timeout(900)
 def test_a_snapshot_of_a_running_service_is_restored_after_kill_9_and_catches_up(kafka: Broker, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_snapshot_of_a_running_service_is_restored_after_kill_9_and_catches_up
 
 
 @pytest.mark.guarantee(
-    "a log with a part missing is refused, with the range and the choice",
+    "a log that lacks a part is rejected; the error names the range and the choice",
     fault="retention removed what the state needs",
 )
 @pytest.mark.timeout(900)
@@ -88,7 +88,7 @@ def test_a_log_that_retention_has_cut_is_refused_with_the_range_and_the_choice(k
         assert service.terminate() == 0, service.text()
 
 
-@pytest.mark.guarantee("a damaged state is named and gives no verdict", fault="bytes flipped below a service")
+@pytest.mark.guarantee("a damaged state is reported and gives no verdict", fault="bytes flipped below a service")
 @pytest.mark.timeout(900)
 def test_a_service_on_a_damaged_state_stops_and_judges_nothing_by_it(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:

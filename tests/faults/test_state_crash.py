@@ -56,7 +56,7 @@ def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_posit
     for _ in range(4):
         told = _kill_while_writing(tmp_path, chance)
         with disk_state(tmp_path, "{}", "log", IndexSettings(write_buffer_mb=1)) as state:
-            assert told <= state.position <= told + 1, "nothing that was told as written may be lost"
+            assert told <= state.position <= told + 1, "a record that was reported as written may not be lost"
             reached = state.position
             with LocalLog(tmp_path) as log:
                 for offset, record in log.read_from(rebuilt.position):
@@ -70,7 +70,7 @@ def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_posit
 
 
 def _make_log(directory: Path) -> None:
-    """A log that forgets three of its first pages with every fifth record, so that their copies are filed again."""
+    """A log that forgets three of its first pages with every fifth record, so that their copies are indexed again."""
     scheme, state = SpotsieveScheme(SpotsieveSettings()), memory_state()
     engine = Engine(scheme, state, IndexSettings(), DIGEST, "log")
     records = [make_signatures(PAGES, seed=number % 50, first=number * PAGES) for number in range(RECORDS)]

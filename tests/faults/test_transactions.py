@@ -49,7 +49,7 @@ def test_a_zombie_that_wakes_in_mid_transaction_gets_nothing_through_and_joins_a
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_made_anew(
+def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_repeated(
     kafka: Broker, tmp_path: Path
 ) -> None:
     pages = crawl(6_000, seed=11)
@@ -72,7 +72,7 @@ def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_made_an
 
 @pytest.mark.guarantee(
     "exactly_once: every page has exactly one verdict",
-    fault="kill -9 of the broker between the end of a transaction and its answer",
+    fault="kill -9 of the broker between the end of a transaction and its response",
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)

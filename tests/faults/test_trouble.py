@@ -205,7 +205,7 @@ def test_a_state_path_that_is_a_file_is_refused(kafka: Broker, tmp_path: Path) -
 
 
 @pytest.mark.guarantee(
-    "other settings on an old state or log refuse to start, and say what differs",
+    "other settings than those of the state or log are rejected, and the error names them",
     fault="the service's settings changed",
 )
 def test_another_configuration_on_a_state_is_refused_with_what_differs(kafka: Broker, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_another_configuration_on_a_state_is_refused_with_what_differs(kafka: Br
 
 
 @pytest.mark.guarantee(
-    "other settings on an old state or log refuse to start, and say what differs",
+    "other settings than those of the state or log are rejected, and the error names them",
     fault="the service's settings and state changed, the log did not",
 )
 def test_another_configuration_on_a_log_is_refused_even_with_a_new_state(kafka: Broker, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_state_ahead_of_its_log_is_refused(kafka: Broker, tmp_path: Path) -> N
         service.start().until_ready()
         service.until_committed(5)
         assert service.terminate() == 0
-        topics.make_anew("log")
+        topics.recreate("log")
         assert service.run_to_end() == EXIT_STATE
         line = service.error()
         assert topics.names["log"] in line

@@ -221,7 +221,8 @@ STEPS_OF_SHARD, STEPS_OF_JUDGING = (
 
 
 @pytest.mark.guarantee(
-    "a backfill gives the verdicts and the state of `spotsieve filter`", fault="pages break any step of any shard"
+    "a backfill gives the verdicts and the state of `spotsieve filter`",
+    fault="pages cause internal errors in any step of any shard",
 )
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("name", ["spotsieve", "minhash"])
@@ -255,8 +256,8 @@ class Killed(BaseException):
 KILLED_AT: list[tuple[type, str, bool]] = [
     (LocalLog, "append", True),  # logged and not judged
     (OutcomeStore, "append", False),  # judged and not kept
-    (OutcomeStore, "append", True),  # kept and not filed
-    (State, "file", True),  # filed and not written
+    (OutcomeStore, "append", True),  # kept and not indexed
+    (State, "file", True),  # indexed and not written
     (RunFile, "finish", False),  # written and not done
     (RunFile, "complete", False),  # all done
 ]

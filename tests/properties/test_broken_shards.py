@@ -56,7 +56,8 @@ def assert_spared_alike(dice: random.Random, one: OneProcess) -> None:
 
 
 @pytest.mark.guarantee(
-    "a page that breaks the code stops no worker", fault="it breaks any step of any shard or the resolver, any rounds"
+    "a page that causes an internal error stops no worker",
+    fault="an error in any step of any shard or the resolver, any rounds",
 )
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["spotsieve", "manku", "minhash"])

@@ -15,7 +15,6 @@ from pyarrow import parquet
 
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.cli import filter as filter_command
 from spotsieve.stream.files.compression import COMPRESSORS
 from spotsieve.stream.files.file_format import (
@@ -28,13 +27,13 @@ from spotsieve.stream.files.file_format import (
     Record,
 )
 from spotsieve.stream.files.formats import FORMATS, WRITTEN_FORMATS, format_of
-from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.parquet.format import PARQUET
-from spotsieve.stream.files.reader import FileReader, RecordResult
+from spotsieve.stream.files.reader import RecordResult
 from spotsieve.stream.files.saved_pages import MHTML, SINGLE_FILE
 from spotsieve.stream.files.warc.formats import ARC, WACZ, WARC
+from tests.fixtures.filter_crawl import read_records
 from tests.fixtures.pages.saved_pages import mhtml, part, saved_by_single_file
 from tests.fixtures.pages.warc_records import warc
 
@@ -119,11 +118,6 @@ NAMES = [
 ]
 
 
-def read(path: Path) -> list[RecordResult]:
-    with FileReader(Input(path, str(path), None), InputSettings()) as reader:
-        return list(reader)
-
-
 def found_pages(outcomes: Sequence[RecordResult]) -> list[Given]:
     assert not any(outcome.record.fault for outcome in outcomes)
     results = [outcome.result for outcome in outcomes]
@@ -183,10 +177,10 @@ def test_records_of_one_file_are_read_back_as_they_were(
         [(url, saved_by_single_file(url, body)) for url, body in given_pages] if one == SINGLE_FILE else given_pages
     )
     source.write_bytes(FILES[one](given_pages))
-    outcomes = read(source)
+    outcomes = read_records(source)
     assert found_pages(outcomes) == expected
     write(target, outcomes)
-    again = read(target)
+    again = read_records(target)
     assert found_pages(again) == expected
     assert [len(outcome.record.raw.rstrip()) for outcome in again] == [
         len(outcome.record.raw.rstrip()) for outcome in outcomes
@@ -204,10 +198,10 @@ def test_records_of_several_files_in_one_output_are_read_back_one_by_one(
     for page in given_pages:
         source = folder / f"source{one.endings[0]}"
         source.write_bytes(FILES[one]([page]))
-        outcomes += read(source)
+        outcomes += read_records(source)
     target = folder / name
     write(target, outcomes)
-    again = read(target)
+    again = read_records(target)
     assert [outcome.record.number for outcome in again] == list(range(len(given_pages)))
     assert found_pages(again) == given_pages
     assert [outcome.format for outcome in again] == [one] * len(given_pages)
@@ -248,7 +242,7 @@ def test_records_of_two_formats_cannot_be_joined(one: FileFormat, folder: Path) 
         for number, format_ in enumerate((one, other)):
             source = folder / f"source{number}"
             source.write_bytes(FILES[format_]([("https://e.com/a", "text")]))
-            records += read(source)
+            records += read_records(source)
         output = OutputFile(str(folder / "mixed"))
         output.write_record(records[0].record, records[0].format)
         if one == other:
@@ -263,7 +257,7 @@ def test_rows_do_not_go_into_an_output_whose_name_asks_for_a_compression(folder:
     source, target = folder / "rows", folder / "novel.gz"
     source.write_bytes(parquet_file([("https://e.com/a", "text")]))
     output = OutputFile(str(target))
-    (outcome,) = read(source)
+    (outcome,) = read_records(source)
     rule = r"must end in \.parquet without a suffix of compression; Parquet has its own compression"
     with pytest.raises(SettingError, match=rule):
         output.write_record(outcome.record, outcome.format)

@@ -135,9 +135,7 @@ def draw_log(
     return log, steps
 
 
-@pytest.mark.guarantee(
-    "what is forgotten is forgotten by every reader of the log", fault="pages forgotten anywhere in a log"
-)
+@pytest.mark.guarantee("every reader of the log forgets the same pages", fault="pages forgotten anywhere in a log")
 @worlds
 @pytest.mark.timeout(300)
 @settings(PROFILE, max_examples=20)

@@ -135,7 +135,8 @@ def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
 
 
 @pytest.mark.guarantee(
-    "batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches, with a horizon"
+    "batch sizes, timing and rebalances change no verdict",
+    fault="the same pages in other batches, with a deduplication window",
 )
 @worlds
 @PROFILE
@@ -150,7 +151,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_what_lives(
 
 
 @pytest.mark.guarantee(
-    "two readers of the log hold equal states, byte for byte, with a horizon too",
+    "two readers of the log have byte-identical states, also with a deduplication window",
     fault="one of them is killed between any two writes",
 )
 @worlds

@@ -130,7 +130,7 @@ def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None
 
 
 @pytest.mark.guarantee(
-    "batch sizes, timing and rebalances change no verdict", fault="the same pages of remembered hosts in other batches"
+    "batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches, with host memories"
 )
 @pytest.mark.parametrize("seed", mostly_long(range(1000, 1040), 14))
 def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> None:
@@ -157,7 +157,7 @@ def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed
 
 @pytest.mark.guarantee(
     "no page is dropped as a duplicate of its own first attempt",
-    fault="uncommitted pages of remembered hosts come again",
+    fault="uncommitted pages are submitted again, with host memories",
 )
 @pytest.mark.parametrize("seed", mostly_long(range(3000, 3040), 12))
 def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_had(seed: int) -> None:
@@ -255,8 +255,8 @@ class Reader:
 
 
 @pytest.mark.guarantee(
-    "what is forgotten is forgotten by every reader of the log",
-    fault="pages of remembered hosts die, and are forgotten",
+    "every reader of the log forgets the same pages",
+    fault="pages expire and are forgotten, with host memories",
 )
 @pytest.mark.parametrize("seed", mostly_long(range(4000, 4040), 14))
 def test_with_horizon_and_forgetting_verdicts_and_memories_are_the_obvious_judge_s(seed: int) -> None:

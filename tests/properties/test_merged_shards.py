@@ -97,9 +97,7 @@ def assert_split(one: OneProcess, dice: random.Random, folder: Path, before: int
         state.close()
 
 
-@pytest.mark.guarantee(
-    "shards and a resolver give the verdicts of one process", fault="their states are made one state"
-)
+@pytest.mark.guarantee("shards and a resolver give the verdicts of one process", fault="their states are merged")
 # In 9032 a page that replaced another is forgotten, and comes again before it is committed.
 @pytest.mark.parametrize("seed", mostly_long([9032, *range(8100, 8104)], 2))
 def test_states_of_shards_that_remember_hosts_make_the_state_of_one_process(seed: int, tmp_path: Path) -> None:
@@ -108,7 +106,8 @@ def test_states_of_shards_that_remember_hosts_make_the_state_of_one_process(seed
 
 
 @pytest.mark.guarantee(
-    "shards and a resolver give the verdicts of one process", fault="their states are split into those of other shards"
+    "shards and a resolver give the verdicts of one process",
+    fault="their states are split for another number of shards",
 )
 @pytest.mark.parametrize("seed", mostly_long([9032, *range(8200, 8208)], 3))
 def test_states_that_remember_hosts_are_split_into_those_of_other_shards(seed: int, tmp_path: Path) -> None:

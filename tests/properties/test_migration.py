@@ -54,7 +54,9 @@ def settings_of(given: dict[str, Any]) -> Settings:
     return Settings.model_validate(given)
 
 
-@pytest.mark.guarantee("a migrated state is one judged anew in the log's order", fault="none: every kind of change")
+@pytest.mark.guarantee(
+    "a migrated state equals one that judged the pages in the order of the log", fault="none: every kind of change"
+)
 @changes
 def test_a_migrated_state_equals_one_judged_from_scratch_and_reports_the_differences(
     tmp_path: Path, change: str
@@ -130,7 +132,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.guarantee("a migration that is killed goes on where it was", fault="killed at any of its steps")
+@pytest.mark.guarantee("a killed migration continues where it stopped", fault="killed at any of its steps")
 @pytest.mark.parametrize(
     ("step", "lost"),
     [
@@ -191,7 +193,7 @@ def test_a_migration_killed_at_any_step_ends_like_an_uninterrupted_one(
         assert remembered(state) == remembered(whole)
 
 
-@pytest.mark.guarantee("a migration that is killed goes on where it was", fault="killed after its end")
+@pytest.mark.guarantee("a killed migration continues where it stopped", fault="killed after its end")
 @pytest.mark.parametrize("step", ["opened", "applied", "removed"])
 def test_a_migration_killed_after_its_end_is_complete(
     tmp_path: Path, unbroken: Path, monkeypatch: pytest.MonkeyPatch, step: str

@@ -81,7 +81,7 @@ def asked() -> list[Page]:
 
 
 @pytest.mark.guarantee(
-    "a state that is asked gives the verdicts of the stream, and changes nothing",
+    "a query gives the verdicts of the stream and does not change the state",
     fault="none: every scheme, in a batch",
 )
 @schemes

@@ -72,7 +72,8 @@ def test_the_crawl_has_pages_of_every_verdict(name: str) -> None:
 
 
 @pytest.mark.guarantee(
-    "no page is dropped as a duplicate of its own first attempt", fault="every page comes again, under every scheme"
+    "no page is dropped as a duplicate of its own first attempt",
+    fault="every page is submitted again, under every scheme",
 )
 @schemes
 @pytest.mark.parametrize("sizes", [(), (1,) * len(CRAWL) * 2])
@@ -141,7 +142,7 @@ def test_micro_batches_change_neither_verdicts_nor_state_in_any_order_of_pages(
 
 
 @pytest.mark.guarantee(
-    "with policy.keep = longest a page is dropped only for a page let through that it does not outgrow",
+    "with policy.keep = longest a page is dropped only for an emitted page that is not clearly shorter",
     fault="copies that grow, in any batches, each submitted twice, under every scheme",
 )
 @schemes
@@ -172,7 +173,7 @@ def test_with_the_longest_kept_a_page_replaces_what_it_outgrows_and_nothing_else
 
 
 @pytest.mark.guarantee(
-    "with policy.keep = newest, highest or lowest a page is dropped only for a page let through that is as good",
+    "with policy.keep = newest, highest or lowest a page is dropped only for an emitted page that is as good",
     fault="copies of all ranks and of none, in any batches, each submitted twice, under every scheme",
 )
 @schemes

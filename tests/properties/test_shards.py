@@ -52,7 +52,8 @@ def assert_shards_agree(dice: random.Random, one: OneProcess, numbers: Sequence[
 
 
 @pytest.mark.guarantee(
-    "shards and a resolver give the verdicts of one process", fault="any scheme, shards, rounds, limits and horizon"
+    "shards and a resolver give the verdicts of one process",
+    fault="any scheme, shards, rounds, limits and deduplication window",
 )
 @pytest.mark.parametrize(
     ("name", "scope"),
@@ -96,7 +97,7 @@ def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed:
 
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
-    fault="pages of remembered hosts come again, die and are forgotten",
+    fault="pages are submitted again, expire and are forgotten, with host memories",
 )
 @pytest.mark.parametrize("seed", mostly_long(range(8000, 8016), 3))
 def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> None:
@@ -159,7 +160,7 @@ def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
 
 
 @pytest.mark.guarantee(
-    "shards and a resolver give the verdicts of one process", fault="any guess about pages of other hosts"
+    "shards and a resolver give the verdicts of one process", fault="any speculation about pages of other hosts"
 )
 @pytest.mark.parametrize("seed", mostly_long(range(40), 12))
 def test_no_page_rests_unseen_on_a_wrong_guess(seed: int) -> None:

@@ -120,7 +120,7 @@ def assert_snapshots_are_of_one_place(one: OneProcess, dice: random.Random, fold
 
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process",
-    fault="their snapshots are taken while rounds go on, and are split into those of other shards",
+    fault="their snapshots are taken during rounds, and split for another number of shards",
 )
 @pytest.mark.parametrize("seed", mostly_long(range(8400, 8404), 2))
 def test_snapshots_of_shards_that_remember_hosts_are_of_one_place(seed: int, tmp_path: Path) -> None:

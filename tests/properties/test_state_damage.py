@@ -73,7 +73,7 @@ def harm(index: Path, chance: random.Random) -> str:
     return f"{act} {file.name} at {place} of {size}"
 
 
-@pytest.mark.guarantee("a damaged state is named and gives no verdict", fault="any file cut, lost or flipped")
+@pytest.mark.guarantee("a damaged state is reported and gives no verdict", fault="any file cut, lost or flipped")
 @pytest.mark.timeout(300)
 def test_a_state_with_any_file_damaged_is_refused_or_catches_up_equal(
     states: list[Path], whole: State, tmp_path: Path

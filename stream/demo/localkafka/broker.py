@@ -12,16 +12,16 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Self
 
 from spotsieve.stream.base.errors import BrokerError
-from spotsieve.stream.demo.localkafka import jars, watchdog
+from spotsieve.stream.demo.localkafka import jars
+from spotsieve.stream.demo.localkafka.watchdog import watch
 
 HOST = "127.0.0.1"
 # Below Linux's ephemeral range (32768 up): no client connection may take the port of a broker while it restarts.
@@ -192,9 +192,7 @@ class LocalKafka:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -236,13 +234,7 @@ class LocalKafka:
     def stop(self) -> None:
         """Stop the broker (SIGTERM, then SIGKILL after STOP_TIMEOUT_S), and remove a temporary directory."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
-            self._process.terminate()
-            try:
-                self._process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-            self._reap()
+            self._terminate()
         if self._given_directory is None and self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
@@ -279,19 +271,8 @@ class LocalKafka:
 
     def restart(self) -> None:
         """Stop the broker normally and start it again with the same data and port."""
-        self._running().terminate()
-        try:
-            self._running().wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._running().kill()
-        self._reap()
+        self._terminate()
         self.start()
-
-    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
-        """The last lines of broker.log."""
-        path = self.directory / "broker.log"
-        text = path.read_text("utf-8", errors="replace") if path.exists() else ""
-        return "\n".join(text.splitlines()[-lines:])
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
@@ -346,11 +327,7 @@ class LocalKafka:
                 start_new_session=True,
             )
         own_directory = [str(self.directory)] if self._given_directory is None else []
-        self._watchdog = subprocess.Popen(
-            [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(self._process.pid), *own_directory],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self._watchdog = watch(self._process, *own_directory)
 
     def _java(self, heap_mb: int) -> list[str]:
         return [
@@ -385,7 +362,21 @@ class LocalKafka:
         raise self._failure(f"did not serve clients within {START_TIMEOUT_S:.0f} s")
 
     def _failure(self, rule: str) -> BrokerError:
-        return BrokerError("the local broker", rule, None, f"the end of its log:\n{self.log_tail()}")
+        path = self.directory / "broker.log"
+        lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
+        tail = "\n".join(lines[-LOG_TAIL_LINES:])
+        return BrokerError("the local broker", rule, None, f"the end of its log:\n{tail}")
+
+    def _terminate(self) -> None:
+        broker = self._running()
+        # A paused broker must continue before it can end.
+        broker.send_signal(signal.SIGCONT)
+        broker.terminate()
+        try:
+            broker.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            broker.kill()
+        self._reap()
 
     def _reap(self) -> None:
         """Reap the broker's process, and stop its watchdog."""

@@ -11,9 +11,19 @@ import os
 import select
 import shutil
 import signal
+import subprocess
 import sys
 
 POLL_S = 1.0
+
+
+def watch(child: subprocess.Popen[bytes], *directory: str) -> subprocess.Popen[bytes]:
+    """Start a watchdog over a child of this process. directory: at most one, removed with the child"""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(child.pid), *directory],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def main(owner: int, broker: int, directory: str | None) -> None:

@@ -75,7 +75,7 @@ def read_files(inputs: Sequence[Input], read: InputLines, on_read: OnRead) -> It
         except OSError as error:
             read.faults.append(InputError(file.source, f"cannot be read: {error.strerror}", None, "check the file"))
         if others:
-            rule = f"has {others:,} lines of {read.lines - before:,} that are no verdicts; the first is {first}"
+            rule = f"has {others:,} lines (of {read.lines - before:,}) that are not verdicts; the first is {first}"
             then = "give a file that `spotsieve filter --verdicts`, `backfill`, `query` or `replay --into` wrote"
             read.faults.append(InputError(file.source, rule, None, then))
 

@@ -32,7 +32,7 @@ from spotsieve.stream.insight.explain.page_lookup import (
     has_name,
 )
 from spotsieve.stream.insight.explain.trace import blocks_by_host, trace_page
-from spotsieve.stream.judge import policy_of
+from spotsieve.stream.judge import entry_of, policy_of
 from spotsieve.stream.judge.by_host.containment import ALL_TEXT
 from spotsieve.stream.local.engines import MemoryEngine
 from spotsieve.stream.sign.schemes import Scheme
@@ -138,7 +138,7 @@ def explain(
         context.fingerprints,
     )
     other = _other_page(trace, other_number)
-    own = _entry_of(subject.signatures)
+    own = entry_of(subject.signatures, 0)
     wanted = [own] * (page is None) + ([other.entry] if other is not None else [])
     found = _find_pages(wanted, chain(_pages_of(files, settings), texts))
     page = page or found.get(own)
@@ -187,18 +187,6 @@ def _other_page(trace: JudgeTrace, number: int | None) -> CandidatePage | None:
     if number is not None:
         return next(page for page in trace.candidates if page.number == number)
     return trace.original or next(iter(trace.nearest), None)
-
-
-def _entry_of(signatures: Signatures) -> Entry:
-    """The only page of `signatures` as an entry."""
-    return Entry(
-        signatures.sources[signatures.source[0]],
-        int(signatures.partition[0]),
-        int(signatures.offset[0]),
-        int(signatures.event_time_ms[0]),
-        signatures.urls[0].decode("utf-8", "replace"),
-        signatures.labels[0].decode("utf-8", "replace"),
-    )
 
 
 def _pages_of(files: "Sequence[Input]", settings: Settings) -> Iterable[Page]:

@@ -26,7 +26,7 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.base.page import Page, PageId
 from spotsieve.stream.base.settings.model import InputSettings
-from spotsieve.stream.base.signature import Entry, Signatures, logged_url, page_id_text, page_of_id
+from spotsieve.stream.base.signature import Entry, Signatures, logged_url, page_id_text, page_ids_of, page_of_id
 from spotsieve.stream.base.terminal import as_utf8, escape_json
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class LogPage:
     @property
     def page_id(self) -> PageId:
         """The page id."""
-        page = self.signatures
-        return page.sources[page.source[0]], int(page.partition[0]), int(page.offset[0])
+        (page_id,) = page_ids_of(self.signatures)
+        return page_id
 
 
 @dataclass(slots=True)

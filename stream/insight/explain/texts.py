@@ -240,7 +240,7 @@ def shingle_words(settings: SchemeSettings) -> int:
 
 
 def shingles_in_words(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
-    """The shingles of the main text as words, as the kernel hashes them (stream/sign/features/shingles.py)."""
+    """The shingles of a text, given by its words, as the kernel hashes them (stream/sign/features/shingles.py)."""
     length = min(length, len(words))
     return [tuple(words[place : place + length]) for place in range(len(words) - length + 1)] if words else []
 

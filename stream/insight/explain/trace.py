@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, Buckets, IndexedPages, StateView
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.page import PageId, ranks_of
-from spotsieve.stream.base.signature import Entry, Signatures, candidate_columns
+from spotsieve.stream.base.signature import Entry, Signatures, candidate_columns, page_ids_of
 from spotsieve.stream.base.urls import url_without_fragment
 from spotsieve.stream.base.verdict import KeyKind, Reason, Verdicts
 from spotsieve.stream.insight.explain.explanation import (
@@ -294,7 +294,7 @@ def _with_fates(
     """The candidates with their fates and common keys. judged: entry numbers of the judge's candidates"""
     original = verdicts.originals[0]
     url, by_url = url_without_fragment(signatures.addresses()[0]), policy.same_url != ANY_KIND
-    page_id = _page_id(signatures) if original is None else _id_of(original)
+    page_id = page_ids_of(signatures)[0] if original is None else _id_of(original)
     first = min((page.number for page in candidates if _id_of(page.entry) == page_id), default=NEVER)
     decided = []
     for page in candidates:
@@ -341,17 +341,13 @@ def _with_preference(
     return with_figures
 
 
-def _page_id(signatures: Signatures) -> PageId:
-    return signatures.sources[signatures.source[0]], int(signatures.partition[0]), int(signatures.offset[0])
-
-
 def _id_of(entry: Entry) -> PageId:
     return entry.source, entry.partition, entry.offset
 
 
 def _original_of_pending(signatures: Signatures, view: StateView) -> list[int]:
     """The entry number of the original in the page's pending verdict, if there is one and the entry still exists."""
-    (pending,) = view.pending_verdicts([_page_id(signatures)])
+    (pending,) = view.pending_verdicts(page_ids_of(signatures))
     if pending is None or pending.original == NOBODY:
         return []
     gone = view.page_ids(np.array([pending.original], np.uint64))[0] is None

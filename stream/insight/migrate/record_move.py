@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from spotsieve.state.identity import check_last_record
 from spotsieve.state.log.bodies import Handover, Origin, is_migrating, migration_writer, origin_of, split_pages
 from spotsieve.state.log.record import (
@@ -45,6 +43,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.files.verdict_lines import verdict_fields
 from spotsieve.stream.insight.migrate.archive import ArchivedPages, ArchiveMatches
 from spotsieve.stream.insight.migrate.journal import Journal
+from spotsieve.stream.insight.replay.order import indexed_pages
 from spotsieve.stream.judge import entry_of
 
 PAGES, FORGOTTEN, UNSENT, GONE, UNLIKE, FROM_FILES = "pages", "forgotten", "unsent", "gone", "unlike", "from_files"
@@ -176,18 +175,10 @@ def unsent_pages(signatures: Signatures, rows: Sequence[int], engine: Engine) ->
     """The indexed pages among these rows of the last judged pages. Raises CorruptRecord, StateError."""
     if not rows:
         return
-    probes = engine.scheme.probe(signatures)
+    probes, page_ids = engine.scheme.probe(signatures), page_ids_of(signatures)
     for row in rows:
-        keys = np.unique(probes.keys[probes.bounds[row] : probes.bounds[row + 1]])
-        page = (
-            signatures.sources[signatures.source[row]],
-            int(signatures.partition[row]),
-            int(signatures.offset[row]),
-        )
-        numbers = np.unique(engine.state.buckets(keys).numbers)
-        for number, page_id in zip(numbers.tolist(), engine.state.page_ids(numbers), strict=True):
-            if page_id == page:
-                yield ForgottenPage(number, *page, tuple(keys.tolist()))
+        keys = probes.keys[probes.bounds[row] : probes.bounds[row + 1]]
+        yield from indexed_pages(page_ids[row], keys, engine.state)
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import CommitMark
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.state.store.state import State
+from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.insight.replay.range import OUTSIDE, RangePlaces
 from spotsieve.stream.sign.schemes import Scheme
@@ -172,15 +173,18 @@ class ForgottenKeys:
 
     def pages(self, forget: ForgetEvent, state: State) -> list[ForgottenPage]:
         """The indexed pages of a forget event, as the state has them. Raises CorruptRecord, StateError."""
-        return [page for place in forget.places for page in self._indexed(place, place in forget.with_host, state)]
+        topic, places = self._places.topic, [place for place in forget.places if place in self._keys]
+        return [
+            page._replace(with_host=place in forget.with_host)
+            for place in places
+            for page in indexed_pages((topic, *self._places.page(place)), self._keys[place], state)
+        ]
 
-    def _indexed(self, place: int, with_host: bool, state: State) -> Iterable[ForgottenPage]:
-        keys = self._keys.get(place)
-        if keys is None or not len(keys):
-            return
-        page = (self._places.topic, *self._places.page(place))
-        keys = np.unique(keys)
-        numbers = np.unique(state.buckets(keys).numbers)
-        for number, page_id in zip(numbers.tolist(), state.page_ids(numbers), strict=True):
-            if page_id == page:
-                yield ForgottenPage(number, *page, tuple(keys.tolist()), with_host)
+
+def indexed_pages(page: PageId, keys: NDArray[np.uint64], state: State) -> Iterator[ForgottenPage]:
+    """The entries of a page in a state, to forget them. keys: of the page. Raises CorruptRecord, StateError."""
+    keys = np.unique(keys)
+    numbers = np.unique(state.buckets(keys).numbers)
+    for number, page_id in zip(numbers.tolist(), state.page_ids(numbers), strict=True):
+        if page_id == page:
+            yield ForgottenPage(number, *page, tuple(keys.tolist()))

@@ -14,6 +14,7 @@ from spotsieve.stream.insight.replay.comparison import OTHER_TOPIC, UNKNOWN_ORIG
 from spotsieve.stream.insight.replay.order import LogOrder
 from spotsieve.stream.kafka.ranges import RangeReader
 from spotsieve.stream.kafka.topics import TopicFacts
+from spotsieve.stream.service.log.skips import log_span
 
 OnRead = Callable[[str, int, int], None]
 """on_read(step, done, total), in messages of a topic."""
@@ -27,14 +28,11 @@ async def read_log(settings: Settings, order: LogOrder, on_read: OnRead) -> tupl
     Raises DamagedRecord for a damaged record that is not skipped, BrokerError, BrokerTrouble.
     """
     name = settings.topics.log
-    partition = TopicPartition(name, 0)
-    step = "reading the log"
-    async with RangeReader(settings, {}, step) as bounds:
-        spans = await bounds.held([partition])
-    first, end = spans[partition]
+    partition, step = TopicPartition(name, 0), "reading the log"
+    first, end = await log_span(settings)
     digest, foreign = None, 0
     damaged, skipped, ended = dict[int, DamagedRecord](), set[int](), False
-    async with RangeReader(settings, spans, step, "read_uncommitted") as reader:
+    async with RangeReader(settings, {partition: (first, end)}, step, "read_uncommitted") as reader:
         async for fetched in reader.batches():
             for record in () if ended else fetched.get(partition, ()):
                 try:

@@ -95,7 +95,7 @@ async def _check_history(settings: Settings, shards: int) -> None:
     if len(snapshots) != shards or any(place[topic] < begin for topic, begin in cut.items()):
         raise StateError(
             f"cluster.snapshots {name}",
-            f"must hold snapshots of the {shards} present shards whose place the topics still hold: there are "
+            f"must hold snapshots of the {shards} present shards at a position that both topics still hold: there are "
             f"{len(snapshots)}, at record {position} of the log after outcome {place[settings.topics.verdicts]}, and "
             + ", ".join(f"{topic!r} begins at {begin}" for topic, begin in cut.items()),
             None,

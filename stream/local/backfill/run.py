@@ -15,7 +15,7 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
-from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.files.inputs import Input, total_bytes
 from spotsieve.stream.files.targets import output_exists
 from spotsieve.stream.local.against import Checkpoint, keep_checkpoints, kept_checkpoints, log_ids_of
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY, JudgedPages, OutcomeStore, remove_outcomes
@@ -300,8 +300,7 @@ class Backfill:
     @property
     def bytes_to_read(self) -> int | None:
         """Size of the unfinished inputs, or None if the size of one is unknown."""
-        sizes = [task.file.size for number, task in enumerate(self.tasks) if number not in self.run_file.done]
-        return None if None in sizes else sum(filter(None, sizes))
+        return total_bytes([task.file for number, task in enumerate(self.tasks) if number not in self.run_file.done])
 
     def run(
         self,

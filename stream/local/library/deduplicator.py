@@ -95,18 +95,15 @@ Verdict = EmittedVerdict | DuplicateVerdict
 """The verdict of a page. After a check of is_duplicate or kind, a type checker knows which of the two it is."""
 
 
-def verdicts_of(
-    ids: Sequence[str], pages: Sequence[Page], parts: Iterable[Verdicts], text_by: Scheme | None = None
-) -> Iterator[Verdict]:
-    """Verdicts of pages, from those of consecutive parts of them. ids: ids of the pages, in the same order
+def _verdicts_of(batch: "_Batch", parts: Iterable[Verdicts], text_by: Scheme | None = None) -> Iterator[Verdict]:
+    """Verdicts of pages, from those of consecutive parts of the batch.
 
     text_by: the scheme that judged them, if the verdicts get the text of the pages
     """
     first = 0
     for part in parts:
         columns = zip(
-            ids[first : first + len(part)],
-            pages[first : first + len(part)],
+            batch[first : first + len(part)],
             part.kind.tolist(),
             part.reason.tolist(),
             part.score.tolist(),
@@ -114,7 +111,7 @@ def verdicts_of(
             part.replaces,
             strict=True,
         )
-        for row, (name, page, kind, reason, score, original, replaced) in enumerate(columns):
+        for row, ((name, page), kind, reason, score, original, replaced) in enumerate(columns):
             if kind == Kind.DUPLICATE:
                 assert original is not None
                 yield DuplicateVerdict(name, page.url, "duplicate", _REASONS[reason], _original(original), score)
@@ -223,10 +220,10 @@ class Deduplicator:
             self._use(open_to_add(place, settings_for, against=others, with_marks=text), clock, text)
 
     @classmethod
-    def from_engine(cls, opened: OpenEngine, clock: Callable[[], float] = time.time) -> Self:
+    def from_engine(cls, opened: OpenEngine) -> Self:
         """A Deduplicator over an open engine, for commands whose settings also come from the environment and flags."""
         deduplicator = cls.__new__(cls)
-        deduplicator._use(opened, clock)
+        deduplicator._use(opened, time.time)
         return deduplicator
 
     def _use(self, opened: OpenEngine, clock: Callable[[], float], text: bool = False) -> None:
@@ -345,19 +342,19 @@ class Deduplicator:
             self._check_open()
             if self._failed:
                 then = "close it and open it again; pages with a verdict are kept on disk"
-                raise StateError(NAME, "was stopped in a batch, and adds nothing more", None, then)
+                raise StateError(NAME, "was interrupted in a batch, and cannot add pages any more", None, then)
             # If judging fails, the log may be ahead of the state. Only opening the state again applies that record.
             self._failed = True
             parts = list(mark_unsigned(self._engine.judge_signed(signatures), signatures, unsigned))
             self._failed = False
-        return _verdicts_of_batch(batch, parts, self._text_by)
+        return _verdicts_of(batch, parts, self._text_by)
 
     def _query(self, batch: _Batch) -> Iterator[Verdict]:
         signatures, unsigned = self._sign(batch)
         with self._lock:
             self._check_open()
             parts = list(mark_unsigned(self._view.query(signatures), signatures, unsigned))
-        return _verdicts_of_batch(batch, parts)
+        return _verdicts_of(batch, parts)
 
     def _sign(self, batch: _Batch) -> tuple[Signatures, Mapping[int, Exception]]:
         return sign_pages(self._scheme, [page for _, page in batch])
@@ -398,11 +395,7 @@ class Deduplicator:
 
     def _check_adds(self) -> None:
         if self._engine is None:
-            raise StateError(NAME, "is read_only, and adds nothing", None, "call query(), or open the state")
-
-
-def _verdicts_of_batch(batch: _Batch, parts: Iterable[Verdicts], text_by: Scheme | None = None) -> Iterator[Verdict]:
-    return verdicts_of([name for name, _ in batch], [page for _, page in batch], parts, text_by)
+            raise StateError(NAME, "is read_only, and cannot add pages", None, "call query(), or open the state")
 
 
 def _dotted(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:

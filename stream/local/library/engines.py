@@ -122,7 +122,7 @@ def open_to_add(
         against, settings = check_states("against", against, settings, directory)
     scheme = _ready_scheme(settings)
     if with_marks and scheme.bars is None:
-        rule = "gives the text by which the scheme spotsieve judges a page"
+        rule = "needs the scheme spotsieve, because other schemes judge no main text"
         raise SettingError("text", rule, scheme.name, 'use scheme="spotsieve", or leave out text')
     with ExitStack() as opening:
         with _owned_lock:

@@ -5,6 +5,7 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from operator import attrgetter
 from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -69,7 +70,9 @@ class Capacity:
     def take(self, claim: Claim, amount: int) -> None:
         """Add to a claim. Raises BusyError if it exceeds the free capacity."""
         while (crowd := self._full_for(claim, amount)) is not None:
-            largest = max((one for one in self._by_client[crowd] if one.gives_way), key=_amount, default=None)
+            largest = max(
+                (one for one in self._by_client[crowd] if one.gives_way), key=attrgetter("amount"), default=None
+            )
             if largest is None or largest.amount <= claim.amount + amount:
                 raise BusyError(
                     f"too many requests are in progress: {self.used:,} of {self._most:,} {self._what}; "
@@ -97,10 +100,6 @@ class Capacity:
         self.used -= claim.amount
         self._used_by[claim.client] -= claim.amount
         claim.amount = 0
-
-
-def _amount(claim: Claim) -> int:
-    return claim.amount
 
 
 RECENT_SECONDS = 2.0

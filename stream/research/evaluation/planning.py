@@ -26,7 +26,7 @@ from spotsieve.stream.research.evaluation.choices import (
     single,
     with_model,
 )
-from spotsieve.stream.research.evaluation.trial import pages_of
+from spotsieve.stream.research.evaluation.trial import pages_file
 from spotsieve.stream.research.models.concepts import build_model
 from spotsieve.stream.sign.schemes.registry import TERMS
 from spotsieve.stream.sign.schemes.terms import digest_of
@@ -117,7 +117,7 @@ def build_models(
         terms = TERMS[scheme.name](scheme)
         if terms.about in built:
             continue
-        content = build_model([pages_of(folder)], settings, terms, _on_pages(scheme.name, on_progress))
+        content = build_model([pages_file(folder)], settings, terms, _on_pages(scheme.name, on_progress))
         digest = digest_of(content)
         path = directory / f"{digest}.idf"
         write_whole(path, content)

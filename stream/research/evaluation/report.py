@@ -5,6 +5,7 @@ their ids get a prefix per plot, because one page contains several of them. The 
 and the digests of the sets' files.
 """
 
+import hashlib
 import json
 import os
 import platform
@@ -37,7 +38,6 @@ from spotsieve.stream.research.evaluation.trial import PAGES_FILE, SetResult
 from spotsieve.stream.research.scoring.comparison import COLUMNS, three_decimals
 from spotsieve.stream.research.scoring.truth import PAIRS_FILE, TRUTH_FILE
 
-_CHUNK_BYTES = 2**20
 _CPUINFO = Path("/proc/cpuinfo")
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
@@ -77,11 +77,8 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def _digest_of(path: Path) -> str:
-    digest = xxhash.xxh3_128()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
 
 
 class Plot(NamedTuple):

@@ -24,7 +24,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.files.inputs import Input, check_inputs
 from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.reader import FileReader
-from spotsieve.stream.files.verdict_lines import verdict_line
+from spotsieve.stream.files.verdict_lines import entry_of_page, verdict_line
 from spotsieve.stream.judge import Match, find_matches, policy_of
 from spotsieve.stream.research.evaluation.choices import Choice, signing_text
 from spotsieve.stream.research.scoring import Truth, check_verdicts, score
@@ -88,7 +88,7 @@ class Trial:
                 yield page, verdicts, row
 
 
-def pages_of(folder: Path) -> Input:
+def pages_file(folder: Path) -> Input:
     """The file with the pages of a labelled set. Raises InputError if the folder has none."""
     path = folder / PAGES_FILE
     if not path.exists():
@@ -96,14 +96,9 @@ def pages_of(folder: Path) -> Input:
     return check_inputs([str(path)])[0]
 
 
-def read_batches(file: Input, settings: Settings) -> Iterator[list[Page]]:
-    """The pages of a file in micro-batches. Raises InputError for a damaged file, PageError for a rejected record."""
-    service = settings.service
-    yield from batches(_pages_in(file, settings), service.batch_pages, service.batch_bytes, lambda page: len(page.body))
-
-
-def _pages_in(file: Input, settings: Settings) -> Iterator[Page]:
-    with FileReader(file, settings.input) as reader:
+def read_pages(folder: Path, settings: Settings) -> Iterator[Page]:
+    """The pages of a labelled set. Raises InputError for a damaged file, PageError for a rejected record."""
+    with FileReader(pages_file(folder), settings.input) as reader:
         for outcome in reader:
             if isinstance(outcome.result, PageError):
                 reader.check_read()
@@ -170,7 +165,7 @@ class SignedPages:
             records = list(trial.sign(pages))
             self.cpu_seconds += time.process_time() - began
             self.log_bytes = trial.log_bytes
-            yield records, [_entry(page) for page in pages]
+            yield records, list(map(entry_of_page, pages))
 
 
 def score_set(
@@ -192,7 +187,9 @@ def score_set(
     several = len(choices) > 1
     for group in signed_alike(choices):
         own = group[0].settings
-        signed = SignedPages(read_batches(pages_of(folder), own), own, keep=len(group) > 1)
+        most_pages, most_bytes = own.service.batch_pages, own.service.batch_bytes
+        pages = batches(read_pages(folder, own), most_pages, most_bytes, lambda page: len(page.body))
+        signed = SignedPages(pages, own, keep=len(group) > 1)
         for choice in group:
             if several:
                 line.say(f"{folder.name}: {len(results) + 1} of {len(choices)}, {choice.name}")
@@ -239,7 +236,3 @@ def _judge(
         state_bytes / max(indexed, 1),
     )
     return places, cost
-
-
-def _entry(page: Page) -> Entry:
-    return Entry(page.source, page.partition, page.offset, page.event_time_ms, page.url, page.label)

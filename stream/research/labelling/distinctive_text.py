@@ -19,8 +19,8 @@ from itertools import pairwise
 import xxhash
 
 from spotsieve.stream.base.page import Page, lay_out
-from spotsieve.stream.base.signature import logged_url, page_id_text
 from spotsieve.stream.base.urls import host_of
+from spotsieve.stream.files.verdict_lines import line_id
 from spotsieve.stream.sign.features.shown_text import (
     REFERENCE,
     Paragraph,
@@ -91,7 +91,7 @@ class PageSample:
         """Add pages. A page with the id of an earlier one is counted and left out."""
         for page, digest in zip(pages, _digests(pages, self._seed), strict=True):
             self.pages += 1
-            name = id_of(page)
+            name = line_id(page)
             self.repeated += name in self._names
             if name in self._names or digest >= self._bound or self._alike[digest] >= MOST_ALIKE:
                 continue
@@ -106,11 +106,6 @@ class PageSample:
     def taken(self) -> list[Page]:
         """The sampled pages, in the order in which they were read."""
         return [page for _, _, page in sorted(self._heap, key=lambda one: one[1])]
-
-
-def id_of(page: Page) -> str:
-    """The page's own name as in its verdict line, or its page id as text."""
-    return logged_url(page.label) or page_id_text(page.source, page.partition, page.offset)
 
 
 def read_own(pages: Sequence[Page]) -> list[OwnPage]:

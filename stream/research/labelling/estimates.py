@@ -18,7 +18,7 @@ from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.terminal import table_lines
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.research.evaluation.choices import Choice, over_its_threshold
+from spotsieve.stream.research.evaluation.choices import Choice
 from spotsieve.stream.research.labelling.labels import Labels
 from spotsieve.stream.research.labelling.page_texts import crawl_texts
 from spotsieve.stream.research.labelling.population import (
@@ -58,11 +58,6 @@ class ChoiceEstimate:
         if self.precision is None or self.recall is None or not self.precision.value + self.recall.value:
             return 0.0
         return 2 * self.precision.value * self.recall.value / (self.precision.value + self.recall.value)
-
-
-def threshold_choices(settings: Settings) -> list[Choice]:
-    """The scheme of the settings at every value of its threshold's sweep, and at its configured value."""
-    return over_its_threshold(settings, settings.scheme)
 
 
 def estimate(

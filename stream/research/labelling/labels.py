@@ -54,7 +54,7 @@ def read_labels(path: Path) -> Labels:
         here = f"{path} line {number}"
         if "review" in line:
             if head is not None and line["review"] != head:
-                rule = "is of another review than the lines before it"
+                rule = "belongs to another review than the lines before it"
                 raise InputError(here, rule, None, "use the labels of one review only")
             head = _checked_head(line["review"], here)
             continue

@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.progress import OnPages
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.verdict_lines import read_objects
-from spotsieve.stream.research.evaluation.trial import pages_of
-from spotsieve.stream.research.labelling.distinctive_text import HOST_PAGES, HOST_SHARE, id_of
+from spotsieve.stream.files.verdict_lines import line_id, read_objects
+from spotsieve.stream.research.evaluation.trial import pages_file
+from spotsieve.stream.research.labelling.distinctive_text import HOST_PAGES, HOST_SHARE
 from spotsieve.stream.research.models.term_counter import batches_of
 from spotsieve.stream.research.scoring.fresh_text import UNSPACED, PageGrams, digests_of, words_of
 from spotsieve.stream.sign.features.sieve import blocks_of
@@ -55,36 +54,29 @@ class _MainText(NamedTuple):
     host: int
 
 
-def set_texts(
-    folder: Path, ids: Sequence[str], settings: Settings, on_pages: OnPages = lambda *_: None
-) -> list[PageGrams]:
+def set_texts(folder: Path, ids: Sequence[str], settings: Settings) -> list[PageGrams]:
     """The texts of the pages of a labelled set: of its file of texts, or of its pages. A page without a text is empty.
 
     ids: the ids of the pages
-    on_pages: called after each batch of pages
     Raises InputError for a file that cannot be read.
     """
     path = folder / TEXTS_FILE
     if path.exists():
         texts = dict(_texts_in(path))
     else:
-        found = crawl_texts([pages_of(folder)], settings, on_pages)
+        found = crawl_texts([pages_file(folder)], settings)
         texts = dict(zip(found.ids, found.texts, strict=True))
     empty = PageGrams.of([])
     return [texts.get(page, empty) for page in ids]
 
 
-def crawl_texts(inputs: Sequence[Input], settings: Settings, on_pages: OnPages = lambda *_: None) -> CrawlTexts:
-    """The distinctive texts of all text pages of the files. on_pages: called after each batch
-
-    Raises InputError for a file that cannot be read.
-    """
+def crawl_texts(inputs: Sequence[Input], settings: Settings) -> CrawlTexts:
+    """The distinctive texts of all text pages of the files. Raises InputError for a file that cannot be read."""
     ids, hosts, pages = list[str](), dict[str, int](), list[_MainText]()
-    for batch, bytes_read in batches_of(inputs, settings):
+    for batch, _ in batches_of(inputs, settings):
         for page in batch:
-            ids.append(id_of(page))
+            ids.append(line_id(page))
             pages.append(_main_text(page, hosts.setdefault(host_of(page.url), len(hosts))))
-        on_pages(len(ids), 0, bytes_read)
     different = {(main.host, xxhash.xxh3_64_intdigest(main.words.tobytes())): main for main in pages}.values()
     pages_of_host = Counter(main.host for main in different)
     pages_with = Counter((main.host, digest) for main in different for digest in set(main.digests))

@@ -28,9 +28,9 @@ from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Markup
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.files.outputs import write_whole
-from spotsieve.stream.files.verdict_lines import page_line
+from spotsieve.stream.files.verdict_lines import line_id, page_line
 from spotsieve.stream.research.evaluation.trial import PAGES_FILE
-from spotsieve.stream.research.labelling.distinctive_text import OwnPage, Shingles, id_of, write_into
+from spotsieve.stream.research.labelling.distinctive_text import OwnPage, Shingles, write_into
 from spotsieve.stream.research.scoring.truth import NEGATIVE, PAIRS_FILE, TRUTH_FILE
 from spotsieve.stream.sign.features.shown_text import words_of
 
@@ -112,10 +112,9 @@ def plant(pages: Sequence[OwnPage], share: float, seed: int) -> list[SetPage]:
 
 
 def _unedited(place: int, page: OwnPage) -> SetPage:
-    source = page.page
-    return SetPage(
-        id_of(source), source.url, page.shown.source, source.markup, source.event_time_ms, PAGE, place, page.texts, SELF
-    )
+    source, name = page.page, line_id(page.page)
+    body, time_ms = page.shown.source, source.event_time_ms
+    return SetPage(name, source.url, body, source.markup, time_ms, PAGE, place, page.texts, SELF)
 
 
 def _copy(
@@ -133,8 +132,8 @@ def _copy(
     body = write_into(target, texts, None if at_home else original.shown.title)
     number = next(numbers)
     url = original.page.url if kind is PlantedEdit.NUMBERS else _new_url(original.page.url, target.page.url, number)
-    template = SELF if at_home else id_of(target.page)
-    name = f"{id_of(original.page)}#{kind}"
+    template = SELF if at_home else line_id(target.page)
+    name = f"{line_id(original.page)}#{kind}"
     return SetPage(name, url, body, original.page.markup, original.page.event_time_ms, kind, place, texts, template)
 
 

@@ -27,6 +27,7 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.files.inputs import Input
+from spotsieve.stream.insight.explain.texts import shingles_in_words
 from spotsieve.stream.research.evaluation.choices import single
 from spotsieve.stream.research.labelling.population import Population, ReviewPair, Stratum, in_order
 from spotsieve.stream.research.models.term_counter import batches_of
@@ -66,7 +67,7 @@ def side_by_side(earlier: Page, later: Page) -> tuple[Side, Side]:
     paragraphs = [paragraphs_of(text, page) for text, page in zip(shown, (earlier, later), strict=True)]
     forms = [[word.form for word in chain.from_iterable(line.words for line in lines)] for lines in paragraphs]
     length = min(SHINGLE_WORDS, *map(len, forms)) or 1
-    common = set.intersection(*({*_shingles(own, length)} for own in forms))
+    common = set.intersection(*({*shingles_in_words(own, length)} for own in forms))
     sides = [
         _side(page, text, lines, _shared(own, common, length))
         for page, text, lines, own in zip((earlier, later), shown, paragraphs, forms, strict=True)
@@ -74,14 +75,10 @@ def side_by_side(earlier: Page, later: Page) -> tuple[Side, Side]:
     return sides[0], sides[1]
 
 
-def _shingles(forms: Sequence[str], length: int) -> list[tuple[str, ...]]:
-    return [tuple(forms[place : place + length]) for place in range(len(forms) - length + 1)]
-
-
 def _shared(forms: Sequence[str], common: set[tuple[str, ...]], length: int) -> list[bool]:
     """For each word whether it is in a shingle of both pages."""
     shared = [False] * len(forms)
-    for place, shingle in enumerate(_shingles(forms, length)):
+    for place, shingle in enumerate(shingles_in_words(forms, length)):
         if shingle in common:
             shared[place : place + length] = [True] * length
     return shared

@@ -113,7 +113,7 @@ def test_a_file_that_is_gone_is_told_of_by_who_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.guarantee(
-    "an input that changes while it is read is told, and no wrong record goes out", fault="rewritten"
+    "an input that changes while it is read is reported, and no wrong record is emitted", fault="rewritten"
 )
 @pytest.mark.parametrize("change", ["rewritten", "cut"])
 def test_a_record_that_has_changed_is_refused(tmp_path: Path, change: str) -> None:

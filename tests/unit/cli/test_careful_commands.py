@@ -273,7 +273,9 @@ def test_a_broker_that_is_not_there_is_one_line(
     assert line.startswith("spotsieve: kafka.bootstrap_servers leads to no broker that responds")
 
 
-@pytest.mark.guarantee("a state goes on when the fields of the input are renamed", fault="body and address elsewhere")
+@pytest.mark.guarantee(
+    "a state stays usable when fields of the input are renamed", fault="other fields for body and URL"
+)
 def test_names_of_fields_are_not_part_of_a_state_s_identity(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

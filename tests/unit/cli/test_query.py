@@ -181,7 +181,7 @@ def test_a_state_with_a_horizon_answers_by_the_time_of_each_page(
 
 @pytest.mark.timeout(300)
 @pytest.mark.guarantee(
-    "a state that is asked gives the verdicts of the stream, and changes nothing",
+    "a query gives the verdicts of the stream and does not change the state",
     fault="a filter works on it meanwhile",
 )
 def test_a_state_that_a_process_works_on_answers_and_the_process_goes_on(

@@ -92,7 +92,7 @@ def of_other_text(signed: Signatures) -> Signatures:
 
 
 @pytest.mark.guarantee(
-    "publishing first drops no other page by what is not its text",
+    "publishing first has another page dropped only with the text of that page",
     fault="every bucket of the victim is filled beforehand",
 )
 def test_filling_every_bucket_of_a_page_first_hides_only_its_copies_on_other_hosts() -> None:
@@ -117,8 +117,8 @@ def test_filling_every_bucket_of_a_page_first_hides_only_its_copies_on_other_hos
 
 
 @pytest.mark.guarantee(
-    "publishing first drops no other page by what is not its text",
-    fault="a stranger shows the victim's text and blocks on many pages of his own host",
+    "publishing first has another page dropped only with the text of that page",
+    fault="a stranger shows the victim's text and blocks on many pages of the stranger's host",
 )
 @pytest.mark.parametrize(
     ("attacker", "own"),
@@ -148,8 +148,8 @@ def random_words(count: int) -> str:
 
 
 @pytest.mark.guarantee(
-    "publishing first drops no other page by what is not its text",
-    fault="a stranger shows each of the victim's paragraphs on as many hosts, under as many titles",
+    "publishing first has another page dropped only with the text of that page",
+    fault="a stranger shows each of the victim's paragraphs on many hosts, under as many titles",
 )
 @pytest.mark.parametrize(
     ("address", "hosts", "copies"),
@@ -178,7 +178,7 @@ def test_text_on_many_hosts_makes_no_page_a_duplicate(address: str, hosts: int, 
 
 
 @pytest.mark.guarantee(
-    "publishing first drops no other page by what is not its text",
+    "publishing first has another page dropped only with the text of that page",
     fault="crafted MinHash values and title, equal to the victim's",
 )
 def test_crafted_minhash_values_and_titles_make_only_a_candidate() -> None:
@@ -200,7 +200,7 @@ def test_a_crafted_simhash_drops_the_page_where_nothing_but_the_simhash_is_compa
 
 
 @pytest.mark.guarantee(
-    "with index.scope = host no site can have another's page dropped",
+    "with index.scope = host no site can have a page of another site dropped",
     fault="the victim's whole text, or its whole signature",
 )
 def test_a_text_or_signature_published_first_is_met_globally_not_in_host_scope() -> None:

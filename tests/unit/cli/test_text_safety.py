@@ -60,7 +60,9 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.mark.guarantee("foreign text reaches no terminal raw", fault="escape sequences in file names, ids and values")
+@pytest.mark.guarantee(
+    "control characters of foreign text never reach a terminal", fault="escape sequences in file names, ids and values"
+)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -244,7 +246,9 @@ def assert_no_control(shown: bytes) -> None:
     assert not {f"U+{ord(one):04X}" for one in text if one in CONTROLS and one != "\n"}
 
 
-@pytest.mark.guarantee("foreign text reaches no terminal raw", fault="control characters in printed JSON")
+@pytest.mark.guarantee(
+    "control characters of foreign text never reach a terminal", fault="control characters in printed JSON"
+)
 @pytest.mark.parametrize("arguments", [one for some in PRINTED_JSON.values() for one in some], ids=" ".join)
 def test_printed_json_has_no_control_character_and_the_values_of_a_file(
     arguments: list[str], hostile: dict[str, str], capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path

@@ -151,9 +151,9 @@ def test_rates_are_the_increase_between_two_scrapes() -> None:
     assert workers.lines[0][:4] == ("w:9464", "yes", "150.0/s", "33.3%")
     assert stages.lines[3] == ("judge", "50%", "100.0 ms", "5.0/s")
     assert hosts.lines == (("a.example", "1.0/s", "12", "120", "10.0%"),)
-    anew = tables([sample_worker(at(10, 1000, 1), at(12, 5, 0))], [], 1)
-    assert anew[0].lines[0] == ("pages", "-", "8"), "a worker that was started anew has no rate yet"
-    assert all(len(line) < 120 for line in lines_of(anew))
+    restarted = tables([sample_worker(at(10, 1000, 1), at(12, 5, 0))], [], 1)
+    assert restarted[0].lines[0] == ("pages", "-", "8"), "a restarted worker has no rate yet"
+    assert all(len(line) < 120 for line in lines_of(restarted))
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ def test_a_state_without_a_log_of_its_own_is_rejected(
         ([], 2, "needs exactly one source"),
         (["--topics", "lines.jsonl"], 2, "needs exactly one source"),
         (["nowhere.jsonl"], 3, "nowhere.jsonl cannot be read"),
-        (["pages.jsonl"], 3, "has 4 lines of 4 that are no verdicts; the first is line 1"),
+        (["pages.jsonl"], 3, "has 4 lines (of 4) that are not verdicts; the first is line 1"),
         (["verdicts.jsonl", "--out", "verdicts.jsonl"], 2, "must not go to the same place"),
         (["verdicts.jsonl", "--out", "all.parquet"], 2, "has a suffix of another format"),
         (["verdicts.jsonl", "--json"], 2, "--out must not go to the same place"),

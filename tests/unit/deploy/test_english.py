@@ -188,10 +188,6 @@ PHRASES = (
 )
 
 EXCEPTIONS = {
-    "bench/": (
-        "texts of generated pages; they change when the pages are measured again",
-        "is filed, is one that, let through",
-    ),
     "stream/demo/": (
         "text of the generated articles",
         "is told",
@@ -212,29 +208,9 @@ EXCEPTIONS = {
         "comparisons with the sets, orders and counts of the papers",
         "is one that, what it has of",
     ),
-    "tests/broker/": (
-        "messages of product modules that other issues rewrite, and names of guarantees",
-        "anew, is filed, let through, nobody knows",
-    ),
-    "tests/faults/": (
-        "messages of product modules that other issues rewrite, and names of guarantees",
-        "anew, is filed, is told, to the byte",
-    ),
-    "tests/properties/": (
-        "names of guarantees, which the written table repeats",
-        "is filed, let through",
-    ),
-    "tests/unit/": (
-        "messages of product modules that other issues rewrite, and names of guarantees",
-        "anew, is one that, is told, passed on unchecked, to the byte",
-    ),
     "tests/unit/local/test_variants.py": (
         '"as of Monday" is text of a generated page',
         "as of a name",
-    ),
-    "tests/fixtures/services/role_steps.py": (
-        "the text is part of docs/measured/role-steps.md, which a run with a broker writes",
-        "is filed",
     ),
 }
 """Files and folders (they end in a slash) that may hold phrases: path -> (the reason, names of the phrases).

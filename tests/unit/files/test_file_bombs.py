@@ -78,8 +78,8 @@ def filter_alone(tmp_path: Path, *files: Path, code: int = 0) -> Ran:
 
 
 @pytest.mark.guarantee(
-    "hostile input costs bounded time and memory, and the run goes on",
-    fault="small files that unfold to a line of 100 MB",
+    "hostile input costs bounded time and memory, and the run continues",
+    fault="small files that decompress to a line of 100 MB",
 )
 def test_a_line_of_100_mb_in_a_small_file_is_rejected_and_the_next_page_judged(tmp_path: Path) -> None:
     bomb = b'{"url": "https://a.example/", "body": "' + bytes(100 * MIB) + b'"}\n'
@@ -95,8 +95,8 @@ def test_a_line_of_100_mb_in_a_small_file_is_rejected_and_the_next_page_judged(t
 
 
 @pytest.mark.guarantee(
-    "hostile input costs bounded time and memory, and the run goes on",
-    fault="records that unfold to a thousand times their size",
+    "hostile input costs bounded time and memory, and the run continues",
+    fault="records that decompress to a thousand times their size",
 )
 def test_records_that_unfold_beyond_the_limit_are_unchecked_and_the_next_is_judged(tmp_path: Path) -> None:
     # together 1.3 GB of pages: each is unfolded to one byte more than max_page_bytes, and so seen to be larger
@@ -125,8 +125,8 @@ def test_a_bomb_of_lines_is_divided_a_megabyte_at_a_time(tmp_path: Path) -> None
 
 
 @pytest.mark.guarantee(
-    "hostile input costs bounded time and memory, and the run goes on",
-    fault="a small file that unfolds to 200 MB of empty lines before its first record",
+    "hostile input costs bounded time and memory, and the run continues",
+    fault="a small file that decompresses to 200 MB of empty lines before its first record",
 )
 def test_white_space_before_the_first_record_is_not_gathered(tmp_path: Path) -> None:
     file = tmp_path / "crawl.jsonl.zst"

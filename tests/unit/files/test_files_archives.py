@@ -13,14 +13,11 @@ from warcio.archiveiterator import ArchiveIterator
 
 from spotsieve.stream.base.errors import InputError, RejectReason
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.file_format import Record
-from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.warc import formats
 from spotsieve.stream.files.warc.arc import split_arc
 from spotsieve.stream.files.warc.records import capture_of
-from tests.fixtures.filter_crawl import filter_json, page, refused, warc_record
+from tests.fixtures.filter_crawl import filter_json, page, read_records, refused, warc_record
 from tests.fixtures.pages.warc_records import STATUS_LINES, http
 
 ABOUT = b"1 0 InternetArchive\nURL IP-address Archive-date Content-type Archive-length\n"
@@ -50,11 +47,6 @@ def write_wacz(path: Path, method: int = zipfile.ZIP_STORED) -> Path:
     return path
 
 
-def read(path: Path) -> list[RecordResult]:
-    with FileReader(Input(path, str(path), None), InputSettings()) as reader:
-        return list(reader)
-
-
 def split(data: bytes, step: int = 1000, most: int = 100_000) -> list[Record]:
     return list(split_arc(iter([data[start : start + step] for start in range(0, len(data), step)]), "a.arc", most))
 
@@ -67,7 +59,7 @@ def test_a_wacz_is_its_warc_files_one_after_the_other(
     summary = filter_json(capsys, path, "--out", out)
     assert (summary["pages"], summary["novel"], summary["duplicate"]) == (4, 3, 1)
     assert summary["bytes_read"] >= 0.5 * path.stat().st_size
-    found = [outcome.result for outcome in read(path)]
+    found = [outcome.result for outcome in read_records(path)]
     assert [(one.offset, one.url) for one in found if isinstance(one, Page)] == [
         (0, "https://e.com/a/1"),
         (1, "https://e.com/a/2"),
@@ -85,7 +77,7 @@ def test_arc_is_read_as_warc_with_the_same_names_every_time(tmp_path: Path, caps
     assert (summary["pages"], summary["novel"], summary["duplicate"]) == (4, 2, 1)
     assert summary["unchecked"] == 1, "a DNS record is text that is too short"
     assert [record.raw for record in split(crawl(), 7)] == [record.raw for record in split(crawl(), 10**6)]
-    page_of = {one.result.url: one.result for one in read(path) if isinstance(one.result, Page)}
+    page_of = {one.result.url: one.result for one in read_records(path) if isinstance(one.result, Page)}
     assert page_of["https://e.com/a b"].body == page(2)["body"].encode()
     assert page_of["https://e.com/1"].event_time_ms == 1_709_251_210_000
     with out.open("rb") as file:
@@ -111,7 +103,7 @@ def test_records_of_arc_that_are_none_are_rejected_alone() -> None:
         split(arc(("https://e.com/", b"x")) + b"no header\n")
 
 
-@pytest.mark.guarantee("memory is bounded, whatever an archive holds", fault="a header of ARC that never ends")
+@pytest.mark.guarantee("memory is bounded, whatever an archive holds", fault="an endless ARC header")
 def test_a_header_that_never_ends_is_not_read_into_memory() -> None:
     given = 0
 
@@ -131,7 +123,7 @@ def test_a_deflated_bomb_in_a_wacz_is_read_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "bomb.wacz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/a.warc", b"WARC/1.1\r\nContent-Length: 100000000\r\n\r\n" + bytes(10**8))
-    (outcome,) = read(path)
+    (outcome,) = read_records(path)
     assert outcome.record.fault is not None
     assert outcome.record.fault[0] is RejectReason.TOO_LARGE
 
@@ -179,7 +171,7 @@ def test_a_long_list_of_files_is_refused_before_it_is_read(tmp_path: Path, monke
     path = write_wacz(tmp_path / "crawl.wacz")
     monkeypatch.setattr(formats, "MOST_DIRECTORY_BYTES", 100)
     with pytest.raises(InputError, match="must have a list of files of at most 100 bytes, got 2"):
-        read(path)
+        read_records(path)
 
 
 def test_without_warcio_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,4 +181,4 @@ def test_without_warcio_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(
         InputError, match=r"is ARC.*warcio, which reads it, is not installed; pip install 'spotsieve\[archives\]'"
     ):
-        read(path)
+        read_records(path)

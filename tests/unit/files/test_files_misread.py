@@ -89,7 +89,7 @@ MISREAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
 }
 
 
-@pytest.mark.guarantee("an input that is misread is told, with the setting to change", fault="nothing in it is a page")
+@pytest.mark.guarantee("a misread input is reported, with the setting to change", fault="nothing in it is a page")
 @pytest.mark.parametrize("case", MISREAD)
 def test_an_input_without_pages_ends_with_3_says_what_it_is_and_what_to_change(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

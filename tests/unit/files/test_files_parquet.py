@@ -226,7 +226,9 @@ def test_query_and_model_build_read_rows_too(tmp_path: Path, capsys: pytest.Capt
     assert main(["model", "build", "--scheme", "imatch", str(path), "-o", str(tmp_path / "m.idf")]) == 0
 
 
-@pytest.mark.guarantee("memory is bounded, whatever a Parquet file unfolds to", fault="values that stand in every row")
+@pytest.mark.guarantee(
+    "memory is bounded, whatever a Parquet file decompresses to", fault="values that are in every row"
+)
 def test_a_long_value_in_every_row_is_read_in_small_batches_and_in_lists_not_at_all(tmp_path: Path) -> None:
     long, count = "x" * 2**20, 3000
     values = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([long]))

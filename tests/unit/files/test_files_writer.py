@@ -10,17 +10,12 @@ import pytest
 import zstandard
 
 from spotsieve.stream.base.errors import SettingError, StateError
-from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.outputs import FileOutputs, OutputFile
 from spotsieve.stream.files.targets import places_of
 from spotsieve.stream.files.warc.formats import WARC
-
-
-def read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return b"".join(read_chunks(file, str(path)))
+from tests.fixtures.filter_crawl import read
 
 
 def names(directory: Path) -> list[str]:

@@ -8,11 +8,8 @@ import pytest
 
 from spotsieve.stream.base.errors import PageError, RejectReason
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.settings.model import InputSettings
-from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.saved_pages import SINGLE_FILE
-from tests.fixtures.filter_crawl import filter_json, page, read_json, refused
+from tests.fixtures.filter_crawl import filter_json, page, read_json, read_records, refused
 from tests.fixtures.pages.saved_pages import mhtml, part, saved_by_single_file
 
 SAVED_MS = 1_709_251_210_000
@@ -31,8 +28,7 @@ def mhtml_of(seed: int, url: str, date: str = "Fri, 1 Mar 2024 00:00:10 -0000", 
 
 def result_of(path: Path, content: bytes) -> Page | PageError | None:
     path.write_bytes(content)
-    with FileReader(Input(path, str(path), None), InputSettings()) as reader:
-        (outcome,) = reader
+    (outcome,) = read_records(path)
     return outcome.result
 
 
@@ -141,9 +137,7 @@ def test_saved_pages_in_one_output_stay_apart_and_a_copy_is_dropped(
     summary = filter_json(capsys, *files, "--out", out, "--verdicts", said)
     assert (summary["novel"], summary["duplicate"]) == (3, 1)
     assert [line["verdict"] for line in read_json(said)] == ["novel", "novel", "duplicate", "novel"]
-    with FileReader(Input(out, str(out), None), InputSettings()) as reader:
-        found = [outcome.result for outcome in reader]
-    pages = [one for one in found if isinstance(one, Page)]
+    pages = [one.result for one in read_records(out) if isinstance(one.result, Page)]
     assert [one.url for one in pages] == ["https://e.com/1", "https://e.com/2", "https://e.com/3"]
     assert [one.body.decode().split() for one in pages[:2]] == [html_of(seed).split() for seed in (1, 2)]
     again = filter_json(capsys, *files, "--out", tmp_path / "again.warc.gz")

@@ -1,4 +1,4 @@
-"""The smallest hashes of phrases are those of the reference implementation."""
+"""The kernel and the reference implementation give the same MinHash values."""
 
 import numpy as np
 import pytest

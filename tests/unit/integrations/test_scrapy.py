@@ -140,7 +140,7 @@ def test_the_pipeline_drops_items_that_are_copies(site: str, tmp_path: Path) -> 
     assert sorted(crawl.items) == ["", "a", "b", "from-a", "from-copy", "image"]
     assert crawl.stats["item_dropped_count"] == 1
     assert crawl.counted()["duplicate"] == 1
-    assert crawl.counted()["no_page"] == 1, "an item without a body is passed on"
+    assert crawl.counted()["no_page"] == 1, "an item without a body is kept"
     assert f"a copy of {site}a" in crawl.log
 
 

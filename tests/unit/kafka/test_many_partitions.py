@@ -58,7 +58,7 @@ def consumer_of(fetcher: PlainFetcher) -> AIOKafkaConsumer:
 
 
 @pytest.mark.guarantee(
-    "a worker with many partitions stays small and answers its group", fault="a backlog on every partition"
+    "a worker with many partitions stays small and keeps its place in the group", fault="a backlog on every partition"
 )
 def test_no_more_is_fetched_while_the_bound_of_all_partitions_is_reached() -> None:
     fetcher = PlainFetcher()
@@ -79,7 +79,7 @@ def test_no_more_is_fetched_while_the_bound_of_all_partitions_is_reached() -> No
 
 
 @pytest.mark.guarantee(
-    "a worker with many partitions stays small and answers its group", fault="1,000 partitions' outputs"
+    "a worker with many partitions stays small and keeps its place in the group", fault="1,000 partitions' outputs"
 )
 async def test_a_thousand_producers_share_nine_clients_and_stopping_one_leaves_them(
     monkeypatch: pytest.MonkeyPatch,
@@ -191,7 +191,9 @@ def consumer_with(assignor: Any, generation: int) -> AIOKafkaConsumer:
     return cast("AIOKafkaConsumer", type("Consumer", (), found)())
 
 
-@pytest.mark.guarantee("a worker with many partitions stays small and answers its group", fault="a worker joins")
+@pytest.mark.guarantee(
+    "a worker with many partitions stays small and keeps its place in the group", fault="a worker joins"
+)
 def test_partitions_stay_where_they_are_when_a_worker_joins() -> None:
     first, second, third = assignor(), assignor(), assignor()
     assigned(first, range(500))

@@ -1,4 +1,4 @@
-"""The typed keywords of the library are those of the settings."""
+"""The library has a typed keyword for each setting."""
 
 from bench.deploy.keywords import FILE_OF_KEYWORDS, keywords_module
 from spotsieve import Deduplicator

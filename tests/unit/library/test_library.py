@@ -221,7 +221,7 @@ def test_read_only_asks_a_state_that_another_one_works_on_and_changes_nothing(st
             seen.add("c", "https://c.example/", body(2))
         assert asking.query("d", "u", body(2)).kind == "novel"
         for add in (lambda: asking.add("d", "u", body(2)), lambda: asking.add_many([])):
-            with pytest.raises(StateError, match="read_only, and adds nothing"):
+            with pytest.raises(StateError, match="read_only, and cannot add pages"):
                 add()
     assert before == {path: path.read_bytes() for path in before}
 
@@ -407,7 +407,7 @@ def test_a_batch_that_was_stopped_is_finished_by_opening_again(
             patched.setattr(Engine, "apply", stop)
             with pytest.raises(type(error), match=str(error)):
                 list(seen.add_many([("b", "u", body(2)), ("d", "u", body(4)), ("e", "u", body(5))]))
-        with pytest.raises(StateError, match="stopped in a batch, and adds nothing more; close it and open it again"):
+        with pytest.raises(StateError, match=r"interrupted in a batch, and cannot add .*; close it and open it again"):
             seen.add("c", "u", body(3))
         assert seen.query("c", "u", body(1)).is_duplicate
     with Deduplicator(state) as seen:

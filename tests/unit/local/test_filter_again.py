@@ -18,9 +18,7 @@ def crawled(day: int) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.guarantee(
-    "copies are dropped though they come in a file of a known name", fault="tomorrow's file has today's path"
-)
+@pytest.mark.guarantee("copies in a file with a known name are dropped", fault="tomorrow's file has today's path")
 def test_tomorrows_file_of_the_same_name_has_copies_and_no_first_attempts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,9 +19,7 @@ def verdicts(path: Path) -> list[tuple[str, str, str | None]]:
     return [(line["verdict"], line["reason"], line["duplicate_of"]) for line in read_json(path)]
 
 
-@pytest.mark.guarantee(
-    "an error page is never the original of a page", fault="its body is that of the page, and earlier"
-)
+@pytest.mark.guarantee("an error page is never an original", fault="an earlier error page has the body of the page")
 def test_the_body_of_a_404_is_passed_on_and_the_200_page_after_it_is_novel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,7 +76,7 @@ def cut(body: bytes, size: int) -> bytes:
     return warc(http(gzip.compress(body, mtime=0)[:size], "Content-Encoding: gzip"))
 
 
-@pytest.mark.guarantee("a partial page is never the original of a page", fault="it arrives before the whole page")
+@pytest.mark.guarantee("a partial page is never an original", fault="it arrives before the whole page")
 @pytest.mark.parametrize("scheme", ["spotsieve", "manku", "minhash", "adaptive-shingles"])
 def test_a_payload_that_cannot_be_decoded_whole_is_judged_and_never_an_original(
     scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

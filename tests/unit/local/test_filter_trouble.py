@@ -120,7 +120,7 @@ def test_mistakes_are_told_in_one_line_before_any_work(
         assert (found, words in error) == (code, True), error
 
 
-@pytest.mark.guarantee("nothing that a person gave is removed", fault="an input is called as an output's NAME.partial")
+@pytest.mark.guarantee("no file of the user is removed", fault="an input has the name of an output's NAME.partial")
 def test_an_input_that_an_interrupted_run_left_is_not_removed(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,7 +261,7 @@ def test_another_log_of_the_same_length_is_not_gone_on_with(
     assert "delete" not in told, "the log lies in that directory"
 
 
-@pytest.mark.guarantee("nothing advises to delete a whole state", fault="a filter's log is damaged, cut or lost")
+@pytest.mark.guarantee("no error advises deleting a whole state", fault="a filter's log is damaged, cut or lost")
 @pytest.mark.parametrize("fault", ["flipped", "cut", "lost", "index too"])
 def test_advice_for_a_damaged_log_keeps_the_index(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str

@@ -54,7 +54,7 @@ def check_healthy(port: int) -> None:
     assert status(ask(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")) == b"HTTP/1.0 200 OK"
 
 
-@pytest.mark.guarantee("the HTTP port is held up and made to grow by nobody", fault="a body of a gigabyte")
+@pytest.mark.guarantee("no client blocks the HTTP port or makes its memory grow", fault="a body of a gigabyte")
 def test_a_huge_body_is_answered_and_not_read(port: int) -> None:
     with connect(port) as connection:
         connection.sendall(POST)
@@ -74,7 +74,7 @@ def test_a_body_that_trickles_in_is_not_waited_for(port: int) -> None:
 
 
 @pytest.mark.guarantee(
-    "the HTTP port is held up and made to grow by nobody", fault="300 clients that send no whole request"
+    "no client blocks the HTTP port or makes its memory grow", fault="300 clients that send incomplete requests"
 )
 def test_hundreds_of_slow_connections_keep_no_scrape_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
@@ -115,7 +115,7 @@ def test_a_client_that_does_not_read_is_cut_off(port: int) -> None:
         answer(connection)
 
 
-@pytest.mark.guarantee("the HTTP port is held up and made to grow by nobody", fault="headers without end, 400 times")
+@pytest.mark.guarantee("no client blocks the HTTP port or makes its memory grow", fault="endless headers, 400 times")
 def test_headers_without_end_take_no_memory(port: int) -> None:
     check_healthy(port)
     tracemalloc.start()

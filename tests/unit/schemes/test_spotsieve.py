@@ -339,8 +339,8 @@ def keys_of(signed: Signatures, row: int) -> dict[int, list[int]]:
     return found
 
 
-def pages_of_one_text(urls: Sequence[str], title: str = "The old bridge") -> list[Page]:
-    return [page(n, url, newspaper(ENGLISH, title)) for n, url in enumerate(urls)]
+def pages_of_one_text(urls: Sequence[str]) -> list[Page]:
+    return [page(n, url, newspaper(ENGLISH, "The old bridge")) for n, url in enumerate(urls)]
 
 
 def test_a_page_is_filed_under_its_digest_its_minima_and_what_its_host_is_mixed_with() -> None:

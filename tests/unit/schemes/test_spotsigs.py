@@ -26,7 +26,7 @@ from spotsieve.stream.base.signature import (
 )
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.judge import judge
-from spotsieve.stream.research.evaluation.trial import pages_of, read_batches
+from spotsieve.stream.research.evaluation.trial import read_pages
 from spotsieve.stream.research.models.term_counter import TermCounter
 from spotsieve.stream.sign.features.spots import SpotSettings
 from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, MINIMA_TAG
@@ -277,7 +277,7 @@ def test_strangers_that_share_a_rare_spot_do_not_use_up_the_candidates_at_a_low_
 def test_the_index_loses_nothing_on_labelled_sets_and_compares_a_tenth_of_all_pairs(
     name: str, idf_max: float, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pages = [one for batch in read_batches(pages_of(shared_data / name), Settings()) for one in batch]
+    pages = list(read_pages(shared_data / name, Settings()))
     scheme = scheme_of(tmp_path, pages, idf_min=0.2, idf_max=idf_max)
     signed = scheme.sign(pages)
     counting = Counting(scheme, monkeypatch)

@@ -338,7 +338,9 @@ async def test_a_partition_that_is_being_opened_is_not_fetched_from(monkeypatch:
     assert broker.steps[-1] == "closed", "the connections end after the producers"
 
 
-@pytest.mark.guarantee("a worker with many partitions stays small and answers its group", fault="all assigned at once")
+@pytest.mark.guarantee(
+    "a worker with many partitions stays small and keeps its place in the group", fault="all assigned at once"
+)
 async def test_at_most_eight_partitions_are_opened_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = partitions_of(Broker(committed=40), monkeypatch)
     now, most, opened, all_opened = 0, 0, list[int](), asyncio.Event()

@@ -85,7 +85,7 @@ def test_a_new_shard_from_snapshots_that_are_too_old_advises_new_ones() -> None:
 
 
 @pytest.mark.parametrize("offsets", [(), (10,), (8, 9)])
-def test_verdicts_that_were_made_anew_are_told_even_where_they_end_in_a_marker(offsets: tuple[int, ...]) -> None:
+def test_verdicts_that_were_recreated_are_told_even_where_they_end_in_a_marker(offsets: tuple[int, ...]) -> None:
     with pytest.raises(
         StateError, match=r"does not hold outcome 11, by which this shard was indexed last: the topic was recreated"
     ):

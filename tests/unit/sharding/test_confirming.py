@@ -108,7 +108,7 @@ def test_what_is_said_of_other_answers_is_refused() -> None:
     found = apply_confirmations(shard_candidates, [confirms_of([OPEN, REFUSED], []), confirms_of([OF_HOST, OPEN], [])])
     assert [met.said.tolist() for met in found] == [[OPEN, OF_HOST], [REFUSED, OPEN]]
     for said in ([OPEN], [OPEN, OPEN, OPEN]):
-        with pytest.raises(ValueError, match="must be those that were met"):
+        with pytest.raises(ValueError, match="pairs that are confirmed"):
             apply_confirmations(shard_candidates, [confirms_of(said, []), confirms_of([OF_HOST, OPEN], [])])
 
 

@@ -138,7 +138,7 @@ class Databases:
         return self._families.get(name, self._database)
 
 
-@pytest.mark.guarantee("a restored shard goes on from its snapshot", fault="a shard's disk is lost")
+@pytest.mark.guarantee("a restored shard continues from its snapshot", fault="a shard's disk is lost")
 def test_a_restored_shard_goes_on_from_its_snapshot(judged: Judged, tmp_path: Path) -> None:
     restored = tmp_path / "restored"
     assert main(["state", "restore", str(judged.earlier), "--state", str(restored)]) == EXIT_OK

@@ -20,7 +20,7 @@ def engine() -> Engine:
     return Engine(scheme_of(SETTINGS.scheme), memory_state(), SETTINGS.index, DIGEST, "signatures")
 
 
-@pytest.mark.guarantee("a log that has ended is judged by nobody", fault="workers still append behind its end")
+@pytest.mark.guarantee("no worker judges a log that has ended", fault="workers still append behind its end")
 def test_nobody_passes_the_record_that_ends_a_log() -> None:
     reader = engine()
     reader.apply(encode(different_pages(1), WRITER, 0, DIGEST), 0)

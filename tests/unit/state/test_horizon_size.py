@@ -43,7 +43,8 @@ def apply(state: State, log: Iterable[LogRecord]) -> None:
 
 
 @pytest.mark.guarantee(
-    "the state is as large as a horizon of pages, however long it runs", fault="20 horizons of pages"
+    "the state has the size of one deduplication window, however long it runs",
+    fault="20 deduplication windows of pages",
 )
 def test_entries_buckets_and_bytes_stay_flat_over_20_horizons_and_replay_equal(tmp_path: Path) -> None:
     log = list(horizon_load(PAGES, HORIZONS, BATCH))

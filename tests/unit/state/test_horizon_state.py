@@ -154,7 +154,7 @@ def drop_first_entry(entries: Any) -> None:
     entries.delete(at.key())
 
 
-@pytest.mark.guarantee("a damaged state is named and gives no verdict", fault="what left the horizon is there again")
+@pytest.mark.guarantee("a damaged state is reported and gives no verdict", fault="expired entries are there again")
 @pytest.mark.parametrize(
     ("family", "act", "rule"),
     [
@@ -191,7 +191,7 @@ def write(path: Path, pages: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.guarantee(
-    "what counts as an original is decided by event times alone", fault="pages older than the horizon"
+    "only event times decide how long a page counts as an original", fault="pages older than the deduplication window"
 )
 def test_a_copy_within_the_horizon_is_dropped_and_one_beyond_it_let_through(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -220,7 +220,9 @@ def test_a_copy_within_the_horizon_is_dropped_and_one_beyond_it_let_through(
     assert runs[1:] == runs[:1] * 2
 
 
-@pytest.mark.guarantee("what counts as an original is decided by event times alone", fault="a page from the year 2100")
+@pytest.mark.guarantee(
+    "only event times decide how long a page counts as an original", fault="a page from the year 2100"
+)
 def test_a_time_from_the_future_makes_nothing_forgotten_and_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,7 +81,7 @@ def sealed(lines: list[bytes], **counts: int) -> list[bytes]:
     return [*lines[:-1], json.dumps(trailer).encode()]
 
 
-@pytest.mark.guarantee("an export makes an equal state, to the byte", fault="the state's disk is lost")
+@pytest.mark.guarantee("an imported export is a byte-identical state", fault="the state's disk is lost")
 @pytest.mark.parametrize("ending", MAGIC)
 def test_an_imported_state_is_the_exported_one_byte_for_byte_and_goes_on_by_the_log(
     ending: str, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -193,7 +193,7 @@ def replaced(place: int | str, **fields: Any) -> Change:
     return change
 
 
-@pytest.mark.guarantee("a damaged state is named and gives no verdict", fault="an export that was cut or changed")
+@pytest.mark.guarantee("a damaged state is reported and gives no verdict", fault="an export that was cut or changed")
 @pytest.mark.parametrize(
     ("change", "rule"),
     [

@@ -48,7 +48,7 @@ def filtered(tmp_path: Path, state: Path) -> Path:
     return state
 
 
-@pytest.mark.guarantee("a state and its snapshots can be read by their owner alone", fault="a umask that lets all read")
+@pytest.mark.guarantee("only their owner can read a state and its snapshots", fault="a umask that lets all read")
 @pytest.mark.usefixtures("_any_umask")
 def test_directories_have_0700_and_files_0600_whatever_the_umask(tmp_path: Path) -> None:
     state, snapshot, again = tmp_path / "state", tmp_path / "snapshot", tmp_path / "again"

@@ -79,7 +79,7 @@ sys.stdin.read()
 
 
 @pytest.mark.guarantee(
-    "other settings on an old state or log refuse to start, and say what differs", fault="the settings changed"
+    "other settings than those of the state or log are rejected, and the error names them", fault="the settings changed"
 )
 def test_other_settings_on_the_same_state_are_refused_naming_each_difference(tmp_path: Path) -> None:
     ours = Settings.model_validate({"scheme": {"minima": 8, "min_containment": 0.5}})
@@ -256,7 +256,7 @@ def test_a_first_start_that_was_killed_before_anything_was_written_is_begun_agai
         assert state.position == 2
 
 
-def test_a_family_that_is_lost_is_not_made_anew(tmp_path: Path) -> None:
+def test_a_family_that_is_lost_is_not_recreated(tmp_path: Path) -> None:
     with open_state(tmp_path) as state:
         apply_all(state, records(2))
     database = Rdict(str(tmp_path / INDEX_FOLDER), database_options(), column_families(None))
@@ -390,7 +390,7 @@ def test_open_table_files_leave_room_for_connections(
     assert f"max_open_files={most}\n" in written.read_text("utf-8")
 
 
-@pytest.mark.guarantee("nothing advises to delete a whole state", fault="too many open files")
+@pytest.mark.guarantee("no error advises deleting a whole state", fault="too many open files")
 def test_too_many_open_files_never_lead_to_a_deleted_state(tmp_path: Path) -> None:
     said = "IO error: While open a file for random read: /state/index/000123.sst: Too many open files"
     for action in ("open", "read", "write"):

@@ -121,7 +121,7 @@ def compiled() -> None:
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 @pytest.mark.guarantee(
-    "hostile input costs bounded time and memory, and the run goes on", fault="pages made to be expensive to read"
+    "hostile input costs bounded time and memory, and the run continues", fault="pages that are expensive to read"
 )
 def test_the_cpu_time_of_a_bomb_grows_as_its_size_does(bomb: Callable[[int], bytes]) -> None:
     # 2 ms more, for what a call costs whatever its page
