@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 98
 
 ABOUT = """PAGE is the URL or id of a page that the state has judged or that is in the files of --pages, or the name of
-a file: a page itself (HTML or text, with its URL as --url), JSONL or WARC of one page, a verdict line, or a report of
-the topic of duplicates; - is standard input. With --state, the page is compared with the pages of the state; DIR is a
-state that may be in use, or a snapshot, and is not changed. Without --state, OTHER or the pages before PAGE in the
-files of --pages are judged first, in memory. A state holds signatures and no texts: --pages provides the texts. A novel
-page is shown next to the most similar page, with the missed thresholds. Exit codes: 0 explained; 2 wrong setting or
-usage; 3 a file that cannot be read; 4 the state cannot be used; 7 the page was not found; 130 interrupted."""
+a file: a page itself (HTML or text, with its URL as --url), one page in any format of `spotsieve filter`, a verdict
+line, or a report of the topic of duplicates; - is standard input. With --state, the page is compared with the pages of
+the state; DIR is a state that may be in use, or a snapshot, and is not changed. Without --state, OTHER or the pages
+before PAGE in the files of --pages are judged first, in memory. A state holds signatures and no texts: --pages provides
+the texts. A novel page is shown next to the most similar page, with the missed thresholds. Exit codes: 0 explained; 2
+wrong setting or usage; 3 a file that cannot be read; 4 the state cannot be used; 7 the page was not found; 130
+interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
