@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             "--other-url", rule, options.other_url, "add OTHER without --state, or leave --other-url out"
         )
     inputs = [name for name in (options.page, options.other, *options.pages, options.verdicts) if name]
-    check_names({"html": options.html}, inputs, False, options.force, [options.state])
+    check_names({"html": options.html}, inputs, options, [options.state])
     if options.html == "-":
         raise SettingError("--html", "must be a file", "-", "choose a new file, such as why.html")
     if options.html:

@@ -273,7 +273,7 @@ def _export(options: argparse.Namespace) -> int:
     """Export a state and print its size."""
     if options.out == "-" and options.json:
         raise SettingError("--json", "must not go to standard output together with the export", "-", "set --out FILE")
-    check_names({"out": options.out}, [], False, options.force, [options.state])
+    check_names({"out": options.out}, [], options, [options.state])
     from spotsieve.stream.local.maintenance import export_to_file
 
     with progress_line() as on_progress:

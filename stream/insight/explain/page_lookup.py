@@ -255,8 +255,13 @@ def read_page_argument(name: str, url: str, flag: str, settings: InputSettings) 
     Raises InputError, SettingError, PageError.
     """
     url = as_utf8(url)
+    if name != _STDIN and not _is_file(name):
+        if url:
+            rule = "needs the file of a page, and there is no such file"
+            raise SettingError(flag, rule, as_utf8(name), f"check the name, or leave {flag} out")
+        return ExplainInput(as_utf8(name))
     if name != _STDIN:
-        return _read_file(name, Path(name), url, flag, settings) if _is_file(name) else ExplainInput(as_utf8(name))
+        return _read_file(name, Path(name), url, flag, settings)
     with tempfile.NamedTemporaryFile(prefix="spotsieve-explain-") as spool:
         try:
             with os.fdopen(os.dup(0), "rb") as file:
@@ -279,6 +284,8 @@ def _read_file(name: str, path: Path, url: str, flag: str, settings: InputSettin
         raise InputError("standard input", "is empty", None, "pipe a verdict line or a page; did grep find no line?")
     recorded = _only_line(name, raw)
     if recorded is not None:
+        if url:
+            raise SettingError(flag, "must not be used with a verdict line, which has the URL", url, "leave it out")
         return ExplainInput(recorded.id, None, recorded)
     return _only_page(name, path, raw, url, flag, settings) or _plain_page(name, path, raw, url, settings)
 

@@ -142,6 +142,17 @@ def test_a_full_standard_output_is_told_in_one_line(command: str, state: Path, t
         ("backfill crawl.jsonl --state new --out novel --cluster-ids", "--cluster-ids needs --verdicts"),
         ("filter crawl.jsonl --stdin-name tail --out novel.jsonl", "--stdin-name needs standard input among the files"),
         ("query crawl.jsonl --stdin-name tail --state state", "--stdin-name needs standard input among the files"),
+        ("query crawl.jsonl --state state --all --json", "--all needs an output of verdicts"),
+        ("query crawl.jsonl --state state --all --pages -", "--all needs an output of verdicts"),
+        ("clusters v.jsonl --csv -o clusters.jsonl", "--csv must not be used with an --out that has the suffix"),
+        ("clusters v.jsonl --csv -o clusters.json.gz", "--csv must not be used with an --out that has the suffix"),
+        ("review crawl.jsonl --newest 5 -o review.html", "--newest needs --topic"),
+        ("calibrate crawl.jsonl --labels labels.jsonl --sizes 5", "--sizes must not be used with --labels"),
+        ("calibrate crawl.jsonl --labels labels.jsonl --smallest 4", "--smallest must not be used with --labels"),
+        ("score crawl.jsonl --positive 0", "--positive must not be used without labels"),
+        ("demo --crawl demo.jsonl --keep", "--keep must not be used with --crawl"),
+        ("demo --crawl demo.jsonl --json", "--json must not be used with --crawl"),
+        ("explain p1 --state state --url https://a.example/", "--url needs the file of a page"),
         ("explain p1 --state state --other-url https://a.example/", "--other-url needs the file OTHER"),
         ("explain p1 p2 --state state --other-url https://a.example/", "--other-url must not be used with --state"),
     ],
@@ -155,6 +166,39 @@ def test_a_flag_without_effect_is_refused(
     (line,) = capsys.readouterr().err.splitlines()
     assert flag in line
     assert {path.name for path in tmp_path.iterdir()} == {"crawl.jsonl", "state"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "filter crawl.jsonl --out FILE",
+        "filter crawl.jsonl --verdicts ./FILE",
+        "query crawl.jsonl --state state --pages FILE",
+        "clusters crawl.jsonl -o FILE",
+        "explain p1 --state state --html FILE",
+        "review crawl.jsonl -o FILE",
+        "score set --verdicts FILE",
+        "sample crawl.jsonl -o SET",
+        "replay --into FILE",
+        "topics save FILE",
+        "backfill crawl.jsonl --state new --out PARTS",
+    ],
+)
+@pytest.mark.usefixtures("state")
+def test_no_output_overwrites_the_configuration_even_with_force(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / ("SET/pages.jsonl.xz" if "SET" in command else "PARTS/00000-crawl.jsonl")
+    config = config if {"SET", "PARTS"} & set(command.split()) else tmp_path / "config.html"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('[topics]\nnovel = "n"\n')
+    words = command.replace("FILE", "config.html").split()
+    assert main([*words, "--force", "-c", str(config)]) == EXIT_SETTING
+    error = capsys.readouterr().err
+    assert str(config) in error or config.name in error
+    assert "must not go to the same place as" in error or "must not overwrite the file of -c" in error
+    assert config.read_text() == '[topics]\nnovel = "n"\n'
 
 
 class Terminal:
