@@ -18,12 +18,12 @@ from spotsieve.stream.base.settings.load import load_chosen, stored_values
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Entry, Signatures
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
-from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, sign_pages
+from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, page_text, sign_pages
 from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_query
 from spotsieve.stream.local.library.keywords import SchemeName, SettingKeywords
 from spotsieve.stream.local.library.pages import CrawledPage, PageMaker
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.prepared_pages import ExtractedText, text_of
+from spotsieve.stream.sign.schemes.prepared_pages import ExtractedText
 
 _KINDS: dict[int, Literal["novel", "unchecked"]] = {Kind.NOVEL: "novel", Kind.UNCHECKED: "unchecked"}
 _REASONS = {int(reason): reason.label for reason in Reason}
@@ -122,8 +122,7 @@ def verdicts_of(
                 replaces = None if replaced is None else _original(replaced)
                 text = None
                 if text_by is not None and kind == Kind.NOVEL and part.marks is not None:
-                    marks = part.marks.of_page(row)
-                    text = None if marks is None else text_of(page, text_by, marks)
+                    text = page_text(page, text_by, part.marks.of_page(row))
                 yield EmittedVerdict(name, page.url, _KINDS[kind], _REASONS[reason], replaces=replaces, text=text)
         first += len(part)
 
