@@ -111,8 +111,8 @@ def prepare_pages(
     return PreparedPages(signatures, None if others is None else others.begin(signatures), unsigned or {})
 
 
-def sign_pages(scheme: Scheme, pages: Sequence[Page]) -> tuple[Signatures, Mapping[int, Exception]]:
-    """The signatures of pages, and the errors of poison pages by row; nearly always none.
+def sign_every_page(scheme: Scheme, pages: Sequence[Page]) -> tuple[Signatures, Mapping[int, Exception]]:
+    """The signatures of all pages, one row each, and the errors of poison pages by row; nearly always none.
 
     A poison page is signed without its body, so it matches nothing and is not indexed. Its verdict needs mark_unsigned.
     """
@@ -265,7 +265,7 @@ class LocalEngine:
 
     def prepare(self, pages: Sequence[Page]) -> PreparedPages:
         """Sign a micro-batch, and begin to compare it with the other states. It may run in another thread."""
-        signatures, unsigned = sign_pages(self.engine.scheme, pages)
+        signatures, unsigned = sign_every_page(self.engine.scheme, pages)
         return prepare_pages(signatures, self.others, unsigned)
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:

@@ -18,7 +18,7 @@ from spotsieve.stream.base.settings.load import load_chosen, stored_values
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Entry, Signatures
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
-from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, page_text, sign_pages
+from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, page_text, sign_every_page
 from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_query
 from spotsieve.stream.local.library.keywords import SchemeName, SettingKeywords
 from spotsieve.stream.local.library.pages import CrawledPage, PageMaker
@@ -359,7 +359,7 @@ class Deduplicator:
         return _verdicts_of_batch(batch, parts)
 
     def _sign(self, batch: _Batch) -> tuple[Signatures, Mapping[int, Exception]]:
-        return sign_pages(self._scheme, [page for _, page in batch])
+        return sign_every_page(self._scheme, [page for _, page in batch])
 
     def _act_on_batch(self, pages: Iterable[PageInput], act: Callable[[_Batch], Iterator[Verdict]]) -> list[Verdict]:
         batch = [self._maker.make_from(page) for page in pages]
