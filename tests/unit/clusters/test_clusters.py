@@ -313,4 +313,10 @@ def test_a_truncated_compressed_file_is_reported(
     out.write_bytes(out.read_bytes()[:-12])
     capsys.readouterr()
     assert main(["clusters", str(out)]) == 3
-    assert "is damaged gzip" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "is damaged gzip" in error
+    assert "records before the damage were read; get the file again, and repeat the command" in error
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    assert main(["clusters", str(damaged)]) == 3
+    assert "judged" not in error + capsys.readouterr().err
