@@ -16,7 +16,7 @@ from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.load import load_chosen, stored_values
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import Entry, Signatures
+from spotsieve.stream.base.signature import Entry, Signatures, logged_url
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, page_text, sign_every_page
 from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_query
@@ -41,7 +41,7 @@ class Original:
 class EmittedVerdict:
     """The verdict of a page that a crawler keeps.
 
-    id: the given id, as text  url: the given URL
+    id: the given id, as text, cut to 2,048 bytes  url: the given URL
     kind: novel (no earlier page is its original), or unchecked (it cannot be compared, like an empty page)
     reason: the reason, as docs/guide.md lists them: no_match, empty, ...
     original, score: None; only a duplicate has them
@@ -68,7 +68,7 @@ class EmittedVerdict:
 class DuplicateVerdict:
     """The verdict of a page that a crawler drops.
 
-    id: the given id, as text  url: the given URL
+    id: the given id, as text, cut to 2,048 bytes  url: the given URL
     kind: duplicate
     reason: the reason, as docs/guide.md lists them: contained, near, exact, ...
     original: the page that it is a copy of
@@ -95,17 +95,16 @@ Verdict = EmittedVerdict | DuplicateVerdict
 """The verdict of a page. After a check of is_duplicate or kind, a type checker knows which of the two it is."""
 
 
-def verdicts_of(
-    ids: Sequence[str], pages: Sequence[Page], parts: Iterable[Verdicts], text_by: Scheme | None = None
+def _verdicts_of_batch(
+    pages: Sequence[Page], parts: Iterable[Verdicts], text_by: Scheme | None = None
 ) -> Iterator[Verdict]:
-    """Verdicts of pages, from those of consecutive parts of them. ids: ids of the pages, in the same order
+    """Verdicts of pages, from those of consecutive parts of them.
 
     text_by: the scheme that judged them, if the verdicts get the text of the pages
     """
     first = 0
     for part in parts:
         columns = zip(
-            ids[first : first + len(part)],
             pages[first : first + len(part)],
             part.kind.tolist(),
             part.reason.tolist(),
@@ -114,7 +113,8 @@ def verdicts_of(
             part.replaces,
             strict=True,
         )
-        for row, (name, page, kind, reason, score, original, replaced) in enumerate(columns):
+        for row, (page, kind, reason, score, original, replaced) in enumerate(columns):
+            name = logged_url(page.label)  # as the state and `original` of its copies have it
             if kind == Kind.DUPLICATE:
                 assert original is not None
                 yield DuplicateVerdict(name, page.url, "duplicate", _REASONS[reason], _original(original), score)
@@ -142,7 +142,7 @@ def _path(name: str, value: object) -> Path:
 
 PageInput = CrawledPage | tuple[str | int, str, str | bytes]
 """A page for add_many and query_many: an (id, url, body), or a longer tuple of the fields of CrawledPage."""
-_Batch = Sequence[tuple[str, Page]]
+_Batch = Sequence[Page]
 """Pages with their ids as text."""
 
 
@@ -359,7 +359,7 @@ class Deduplicator:
         return _verdicts_of_batch(batch, parts)
 
     def _sign(self, batch: _Batch) -> tuple[Signatures, Mapping[int, Exception]]:
-        return sign_every_page(self._scheme, [page for _, page in batch])
+        return sign_every_page(self._scheme, batch)
 
     def _act_on_batch(self, pages: Iterable[PageInput], act: Callable[[_Batch], Iterator[Verdict]]) -> list[Verdict]:
         batch = [self._maker.make_from(page) for page in pages]
@@ -389,7 +389,7 @@ class Deduplicator:
     def _batches(self, pages: Iterable[PageInput]) -> Iterator[_Batch]:
         """Pages in batches. Pages before an error are yielded before it is raised."""
         limits, made = self._settings.service, (self._maker.make_from(page) for page in pages)
-        return batches(made, limits.batch_pages, limits.batch_bytes, lambda one: len(one[1].body))
+        return batches(made, limits.batch_pages, limits.batch_bytes, lambda page: len(page.body))
 
     def _check_open(self) -> None:
         if not self._open:
@@ -398,10 +398,6 @@ class Deduplicator:
     def _check_adds(self) -> None:
         if self._engine is None:
             raise StateError(NAME, "is read_only, and adds nothing", None, "call query(), or open the state")
-
-
-def _verdicts_of_batch(batch: _Batch, parts: Iterable[Verdicts], text_by: Scheme | None = None) -> Iterator[Verdict]:
-    return verdicts_of([name for name, _ in batch], [page for _, page in batch], parts, text_by)
 
 
 def _dotted(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:

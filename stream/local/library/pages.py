@@ -54,8 +54,8 @@ class PageMaker:
         self._clock = clock
         self._ranked, self._warned = bool(settings.rank_from), False
 
-    def make_from(self, value: object) -> tuple[str, Page]:
-        """The id as text, and the page, of a tuple of the first fields of CrawledPage. Raises PageError."""
+    def make_from(self, value: object) -> Page:
+        """The page of a tuple of the first fields of CrawledPage. Raises PageError."""
         if not isinstance(value, tuple | list) or not 3 <= len(value) <= len(CrawledPage._fields):
             rule = "must be an (id, url, body) or a CrawledPage"
             raise PageError(
@@ -63,8 +63,8 @@ class PageMaker:
             )
         return self.make(CrawledPage(*value))
 
-    def make(self, given: CrawledPage) -> tuple[str, Page]:
-        """The id as text, and the page. Raises PageError, which names the page and its fault."""
+    def make(self, given: CrawledPage) -> Page:
+        """The page, whose label is the id as text. Raises PageError, which names the page and its fault."""
         name = _name_of(given.id)
         body, url = _body_of(name, given.body), _text_of(name, "url", given.url) or ""
         content_type = _text_of(name, "content_type", given.content_type)
@@ -91,7 +91,7 @@ class PageMaker:
             LOGGER.warning(
                 "page %s has no readable rank and is preferred least; later such pages are not logged", shown
             )
-        return name, page
+        return page
 
 
 def _name_of(given: object) -> str:

@@ -150,6 +150,20 @@ def test_the_same_id_with_another_body_is_another_page() -> None:
         assert seen.add("home", "https://a.example/", body(2)).kind == "novel"
 
 
+@pytest.mark.parametrize("name", ["n" * 3_000, "ü" * 2_000, "half \ud83d of a pair", "n" * 2_048, 7])
+def test_the_id_of_a_verdict_is_the_id_that_its_copies_name(name: str | int) -> None:
+    with Deduplicator(policy__keep="longest") as seen:
+        first = seen.add(name, "https://a.example/1", f"<p>{article(1)}</p>")
+        copy = seen.query("copy", "https://b.example/1", f"<p>{article(1)}</p>")
+        assert copy.original is not None
+        assert copy.original.id == first.id
+        longer = seen.add("longer", "https://b.example/1", f"<p>{article(1)} {article(1)[:200]}</p>")
+        replaced = longer.original or longer.replaces
+        assert replaced is not None
+        assert replaced.id == first.id
+    assert len(first.id.encode()) <= 2_048
+
+
 @PLACES
 def test_a_query_says_what_add_would_say_and_remembers_nothing(tmp_path: Path, place: str | None) -> None:
     with Deduplicator(at(tmp_path, place)) as seen:
