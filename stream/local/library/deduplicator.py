@@ -1,5 +1,6 @@
 """The class Deduplicator of the library, and its verdicts: an engine in memory or over a state, or queries of one."""
 
+import contextlib
 import os
 import threading
 import time
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, NoReturn, Self, Unpack
 
 from spotsieve.stream.base.batches import batches
 from spotsieve.stream.base.errors import SettingError, StateError
@@ -143,6 +144,8 @@ def _path(name: str, value: object) -> Path:
 PageInput = CrawledPage | tuple[str | int, str, str | bytes]
 """A page for add_many and query_many: an (id, url, body), or a longer tuple of the fields of CrawledPage."""
 _Batch = Sequence[Page]
+_not_ours = list[Callable[[], None]]()
+"""States of the process that this one was forked from. Collecting them as garbage would close their files."""
 """Pages with their ids as text."""
 
 
@@ -234,7 +237,7 @@ class Deduplicator:
         self._engine, self._view, self._release = opened.engine, opened.view, opened.close
         self._maker = PageMaker(opened.settings.input, clock)
         self._lock = threading.Lock()
-        self._open, self._failed = True, False
+        self._open, self._failed, self._process = True, False, os.getpid()
         self._idle = IdleOwner(self._engine, self._lock).start() if isinstance(self._engine, LocalEngine) else None
 
     @property
@@ -245,8 +248,7 @@ class Deduplicator:
     @property
     def known_pages(self) -> int:
         """Number of pages that can be originals: novel pages within the deduplication window."""
-        with self._lock:
-            self._check_open()
+        with self._usable():
             return self._view.entry_count
 
     def add(
@@ -323,6 +325,9 @@ class Deduplicator:
 
     def close(self) -> None:
         """Write buffered data and release the directory. A second call does nothing. Raises StateError."""
+        if self._is_forked:
+            _not_ours.append(self._release)  # The state belongs to the process that opened it.
+            return
         with self._lock:
             was_open, self._open = self._open, False
         if was_open:
@@ -340,8 +345,7 @@ class Deduplicator:
     def _judge(self, batch: _Batch) -> Iterator[Verdict]:
         assert self._engine is not None
         signatures, unsigned = self._sign(batch)
-        with self._lock:
-            self._check_open()
+        with self._usable():
             if self._failed:
                 then = "close it and open it again; pages with a verdict are kept on disk"
                 raise StateError(NAME, "was stopped in a batch, and adds nothing more", None, then)
@@ -353,12 +357,12 @@ class Deduplicator:
 
     def _query(self, batch: _Batch) -> Iterator[Verdict]:
         signatures, unsigned = self._sign(batch)
-        with self._lock:
-            self._check_open()
+        with self._usable():
             parts = list(mark_unsigned(self._view.query(signatures), signatures, unsigned))
         return _verdicts_of_batch(batch, parts)
 
     def _sign(self, batch: _Batch) -> tuple[Signatures, Mapping[int, Exception]]:
+        self._check_process()
         return sign_every_page(self._scheme, batch)
 
     def _act_on_batch(self, pages: Iterable[PageInput], act: Callable[[_Batch], Iterator[Verdict]]) -> list[Verdict]:
@@ -390,6 +394,30 @@ class Deduplicator:
         """Pages in batches. Pages before an error are yielded before it is raised."""
         limits, made = self._settings.service, (self._maker.make_from(page) for page in pages)
         return batches(made, limits.batch_pages, limits.batch_bytes, lambda page: len(page.body))
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is a forked copy of the owner of a directory."""
+        return isinstance(self._engine, LocalEngine) and self._process != os.getpid()
+
+    def _check_process(self) -> None:
+        """Raises StateError in a fork of the process that opened the state."""
+        if self._is_forked:
+            rule = f"must be used only by process {self._process}, which opened the state, and this is a fork of it"
+            then = "open it with read_only=True here, or send the pages to that process"
+            raise StateError(NAME, rule, os.getpid(), then)
+
+    @contextlib.contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Hold the lock of the open state. Raises StateError in a forked process, ValueError after close()."""
+        self._check_process()  # Before the lock, which a thread of the other process may hold for ever.
+        with self._lock:
+            self._check_open()
+            yield
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: copies would write to one state."""
+        raise TypeError("A Deduplicator cannot be pickled or copied. Send the pages to the process that opened it.")
 
     def _check_open(self) -> None:
         if not self._open:
