@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_settings_arguments, file_name, settings_of, show_json
+from spotsieve.stream.cli.options import add_settings_arguments, local_file, settings_of, show_json
 
 if TYPE_CHECKING:
     from spotsieve.stream.research.models.sampling import SizeClass
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
     parser.add_argument(
-        "--labels", type=file_name, metavar="LABELS", help="JSONL: labels that the page of `spotsieve review` exported"
+        "--labels", type=local_file, metavar="LABELS", help="JSONL: labels that the page of `spotsieve review` exported"
     )
     parser.add_argument("--scheme", metavar="NAME", help=f"without --labels: {CALIBRATED}")
     parser.add_argument(

@@ -18,6 +18,7 @@ from spotsieve.stream.cli.options import (
     check_names,
     directory,
     file_name,
+    local_file,
     settings_of,
     settings_of_state,
 )
@@ -56,13 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", default="", metavar="URL", help="the URL of PAGE, if PAGE is a page itself")
     parser.add_argument("--other-url", default="", metavar="URL", help="the URL of OTHER, if OTHER is a page itself")
     parser.add_argument(
-        "--html", type=file_name, metavar="FILE", help="also write an HTML page with both texts side by side"
+        "--html", type=local_file, metavar="FILE", help="also write an HTML page with both texts side by side"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_timeout_argument(parser)
     parser.add_argument(
         "--verdicts",
-        type=file_name,
+        type=local_file,
         metavar="FILE",
         help="verdict lines, or the verdicts of backfill: also print the recorded verdict",
     )

@@ -151,12 +151,21 @@ class _HelpAll(argparse.Action):
 
 def directory(text: str) -> Path:
     """A directory named by a flag. Raises ArgumentTypeError for an empty name, the current directory to Path."""
-    return Path(file_name(text))
+    return Path(local_file(text))
 
 
 def file_path(text: str) -> Path:
     """A file named by a flag, as a path. Raises ArgumentTypeError for an empty name."""
-    return Path(file_name(text))
+    return Path(local_file(text))
+
+
+def local_file(text: str) -> str:
+    """A file or directory of this machine named by a flag. Raises ArgumentTypeError for an empty name and for a URL."""
+    path = file_name(text)
+    path = path[len("file://") :] if path.lower().startswith("file://") else path
+    if "://" in path:  # To Path, "s3://a/b" is the directory "s3:/a/b".
+        raise argparse.ArgumentTypeError(f"must be on this machine, got the URL {text!r}; copy it here first")
+    return path
 
 
 def file_name(text: str) -> str:

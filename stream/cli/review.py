@@ -13,7 +13,7 @@ from spotsieve.stream.cli.options import (
     add_scheme_arguments,
     add_settings_arguments,
     check_names,
-    file_name,
+    local_file,
     save_newest,
     settings_of,
 )
@@ -46,10 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"with --topic: about this many pages ({NEWEST_PAGES})",
     )
-    parser.add_argument("-o", "--out", type=file_name, required=True, metavar="PAGE", help="the HTML file to write")
+    parser.add_argument("-o", "--out", type=local_file, required=True, metavar="PAGE", help="the HTML file to write")
     parser.add_argument(
         "--verdicts",
-        type=file_name,
+        type=local_file,
         metavar="FILE",
         help="the verdicts to review (of filter, or the directory of backfill)",
     )

@@ -19,6 +19,7 @@ from spotsieve.stream.cli.options import (
     directory,
     file_name,
     file_path,
+    local_file,
     settings_of,
     show_json,
 )
@@ -52,11 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sets", nargs="+", type=directory, metavar="SET", help="folder of a labelled set, or file of pages"
     )
     parser.add_argument(
-        "--labels", type=file_name, metavar="LABELS", help="JSONL: score reviewed files of pages with these labels"
+        "--labels", type=local_file, metavar="LABELS", help="JSONL: score reviewed files of pages with these labels"
     )
     parser.add_argument(
         "--read-verdicts",
-        type=file_name,
+        type=local_file,
         metavar="FILE",
         dest="recorded",
         help="score these verdicts (of filter, or the directory of backfill) on files of pages without labels",

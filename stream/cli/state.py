@@ -21,6 +21,7 @@ from spotsieve.stream.cli.options import (
     check_names,
     directory,
     file_name,
+    local_file,
     progress_line,
     show_json,
 )
@@ -288,7 +289,7 @@ def _export(options: argparse.Namespace) -> int:
 
 def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", type=file_name, metavar="FILE", help="an export, compressed or not; - is standard input"
+        "file", type=local_file, metavar="FILE", help="an export, compressed or not; - is standard input"
     )
     _add_state_argument(parser, "the state directory to create")
 

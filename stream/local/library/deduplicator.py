@@ -133,20 +133,22 @@ def _original(entry: Entry) -> Original:
 
 
 def _path(name: str, value: object) -> Path:
-    """An argument as a path. Raises SettingError."""
+    """An argument as a path. Raises SettingError, also for a URL, which to Path is a directory such as "s3:"."""
     if not isinstance(value, str | Path):
         value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if not isinstance(value, str):
             raise SettingError(name, "must be a path: text or a Path", value, "such as 'seen'")
+    if isinstance(value, str) and "://" in value:
+        raise SettingError(name, "must be a directory of this machine", value, "states cannot be used at URLs")
     return Path(value)
 
 
 PageInput = CrawledPage | tuple[str | int, str, str | bytes]
 """A page for add_many and query_many: an (id, url, body), or a longer tuple of the fields of CrawledPage."""
 _Batch = Sequence[Page]
+"""Pages, whose labels are their ids."""
 _not_ours = list[Callable[[], None]]()
 """States of the process that this one was forked from. Collecting them as garbage would close their files."""
-"""Pages with their ids as text."""
 
 
 class Deduplicator:

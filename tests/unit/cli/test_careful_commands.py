@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from spotsieve import Deduplicator
 from spotsieve.state.store.rocks_errors import rocks_errors
-from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_STATE, StateError
+from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_STATE, SettingError, StateError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
+from spotsieve.stream.cli.options import directory
 from tests.fixtures.filter_crawl import ROOT, filter_json, lines, page
 
 PAGES = 30
@@ -24,13 +26,13 @@ PAGES = 30
 @pytest.fixture
 def state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """Thirty pages of one host, and two below one path."""
-    path, directory = tmp_path / "crawl.jsonl", tmp_path / "state"
+    path, made = tmp_path / "crawl.jsonl", tmp_path / "state"
     pages = [page(number) for number in range(PAGES)]
     for one in pages[:2]:
         one["url"] = one["url"].replace("example.com/", "example.com/news/")
     path.write_bytes(lines(pages))
-    filter_json(capsys, path, "--state", directory)
-    return directory
+    filter_json(capsys, path, "--state", made)
+    return made
 
 
 def test_a_prefix_of_everything_is_refused_with_what_it_names(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,6 +247,45 @@ def test_an_empty_name_is_refused_and_nothing_is_written_into_the_current_direct
     assert ended.value.code == EXIT_SETTING
     assert "must not be empty; is a variable unset?" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["pages.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "filter pages.jsonl --state URL",
+        "query pages.jsonl --state URL",
+        "filter pages.jsonl --against URL",
+        "backfill pages.jsonl --state URL",
+        "serve --add --state URL",
+        "state snapshot URL --state seen",
+        "state import URL --state seen",
+        "state restore seen --state URL",
+        "sample pages.jsonl -o URL",
+        "model build pages.jsonl --scheme imatch -o URL",
+        "explain p1 --pages pages.jsonl --verdicts URL",
+        "explain p1 --pages pages.jsonl --html URL",
+        "score pages.jsonl --read-verdicts URL",
+        "review pages.jsonl --verdicts URL -o review.html",
+        "review pages.jsonl -o URL",
+        "run -c URL",
+    ],
+)
+def test_a_url_in_place_of_a_local_file_is_refused_and_makes_no_directory_of_its_scheme(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pages.jsonl").write_bytes(lines([page(1)]))
+    with pytest.raises(SystemExit) as ended:
+        main(command.replace("URL", "s3://bucket/seen").split())
+    assert ended.value.code == EXIT_SETTING
+    assert "must be on this machine, got the URL 's3://bucket/seen'; copy it here first" in capsys.readouterr().err
+    with pytest.raises(SettingError, match="must be a directory of this machine"):
+        Deduplicator("s3://bucket/seen")
+    assert [path.name for path in tmp_path.iterdir()] == ["pages.jsonl"]
+
+
+def test_a_file_url_is_a_directory_of_this_machine(tmp_path: Path) -> None:
+    assert directory(f"file://{tmp_path}") == tmp_path
 
 
 def test_an_empty_state_directory_in_the_settings_is_refused_too(capsys: pytest.CaptureFixture[str]) -> None:
