@@ -100,6 +100,41 @@ def test_the_share_is_of_the_pages_that_are_not_forgotten(state: Path, capsys: p
     assert main([*forget, "--url-prefix", "https://example.com/news/", "--yes", "--max-share", "0.4"]) == 0
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "state snapshot state/index/copy --state state",
+        "state snapshot snapshot/copy --state state",
+        "state restore snapshot --state state/index",
+        "state restore snapshot --state snapshot/copy",
+        "state import export.jsonl --state state/index/copy",
+        "state split state --shards 2 -o state/index/copy",
+        "filter crawl.jsonl --state state/index",
+        "filter crawl.jsonl --state snapshot/index",
+        "backfill crawl.jsonl --state state/index/copy --out novel",
+        "serve --add --state state/index",
+    ],
+)
+def test_no_state_is_made_in_the_database_of_a_state_or_in_a_snapshot(
+    command: str, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["state", "snapshot", "snapshot", "--state", str(state)]) == 0
+    assert main(["state", "export", "--state", str(state), "--out", "export.jsonl"]) == 0
+    before = {path: path.is_dir() for name in ("state/index", "snapshot") for path in (tmp_path / name).iterdir()}
+    capsys.readouterr()
+    assert main(command.split()) == EXIT_STATE
+    error = capsys.readouterr().err
+    assert "must be outside of the database" in error or "must be outside of the snapshot" in error
+    with pytest.raises(StateError, match=r"did you mean .*/state\?"):
+        Deduplicator(state / "index")
+    after = {path: path.is_dir() for name in ("state/index", "snapshot") for path in (tmp_path / name).iterdir()}
+    assert [path for path, is_folder in after.items() if is_folder] == [
+        path for path, is_folder in before.items() if is_folder
+    ]
+    assert main(["state", "verify", str(state)]) == main(["state", "verify", "snapshot"]) == 0
+
+
 @pytest.mark.parametrize("share", ["nan", "inf", "-0.1", "1.5", "half", ""])
 def test_a_share_that_is_none_is_refused(share: str, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
