@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from spotsieve import (
@@ -341,6 +342,18 @@ def test_numbers_of_frames_are_ids_and_statuses() -> None:
             assert seen.add(8, "u", body(2), status=status).reason == "http_status"  # type: ignore[arg-type]
         assert seen.add(9, "u", body(2), status=float("nan")).kind == "novel"  # type: ignore[arg-type]
         assert seen.add(10, "u", memoryview(body(2).encode())).kind == "duplicate"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("missing", [float("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), np.float32("nan"), None])
+def test_missing_values_of_data_frames_are_missing(missing: Any) -> None:
+    with Deduplicator(policy__keep="highest", input__rank_from="x") as seen:
+        for field in ("url", "content_type", "status", "fetched_at", "rank"):
+            page = CrawledPage(field, "https://a.example/", body(1))._replace(**{field: missing})
+            verdict = next(seen.add_many([page]))
+            assert verdict.kind in ("novel", "duplicate"), field
+        for field in ("id", "body"):
+            with pytest.raises(PageError, match=field):
+                list(seen.add_many([CrawledPage("x", "", body(1))._replace(**{field: missing})]))
 
 
 def test_wrong_settings_and_places_say_what_to_do(tmp_path: Path) -> None:
