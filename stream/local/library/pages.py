@@ -103,8 +103,8 @@ def _present(value: Any) -> Any:
         return value
     try:
         return None if bool(value != value) else value
-    except TypeError:
-        return None  # pandas.NA is neither true nor false.
+    except (TypeError, ArithmeticError):
+        return None  # pandas.NA is neither true nor false, and a signalling NaN cannot be compared.
     except ValueError:
         return value  # An array is no value of a field.
 

@@ -305,7 +305,7 @@ def test_an_empty_name_is_refused_and_nothing_is_written_into_the_current_direct
         "run -c URL",
     ],
 )
-def test_a_url_in_place_of_a_local_file_is_refused_and_makes_no_directory_of_its_scheme(
+def test_a_url_in_place_of_a_local_file_is_refused_and_makes_no_directory(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -182,7 +182,7 @@ def single_file_of(fields: dict[str, Any]) -> bytes:
     ],
     ids=["jsonl", "byte-order-mark", "gzip", "warc", "parquet", "mhtml", "singlefile"],
 )
-def test_one_page_in_a_file_of_any_format_is_read_from_standard_input_as_from_its_name(
+def test_one_page_of_any_format_is_read_from_a_pipe_as_from_a_file(
     form: Callable[[dict[str, Any]], bytes], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crawled = next(one for one in read_json(folder / "crawl.jsonl") if one["url"] == COPY)

@@ -146,6 +146,6 @@ async def test_long_bodies_are_parsed_in_a_thread_and_the_event_loop_goes_on(siz
         answer = asyncio.create_task(judging._judged(b" " * size, ""))
         while not answer.done():
             others.append(len(others))
-            await asyncio.sleep(0.001)
+            await asyncio.wait({answer}, timeout=0.001)
         assert orjson.loads(await answer)["id"] == f"of {size}"
     assert (parsed_in[0] is not threading.current_thread()) == in_thread
