@@ -106,10 +106,11 @@ def claim_directory(flag: str, directory: str, run: str, state: Path) -> None:
         if is_url(name):
             remote = RemoteFile(name, SettingError)
             if not remote.exists():
-                with remote.open_to_write("") as file:
-                    file.write(content)
-            with remote.open_to_read() as file:
-                claimed = file.read()
+                file = remote.open_to_write("")
+                file.write(content)
+                file.close()
+                return
+            claimed = remote.open_to_read().read()
         else:
             with contextlib.suppress(FileExistsError), Path(name).open("xb") as file:
                 file.write(content)

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import fsspec
 import psutil
 import pytest
 
@@ -19,6 +20,7 @@ from spotsieve.stream.base.errors import (
     EXIT_OK,
     EXIT_SETTING,
     InputError,
+    SettingError,
     StateError,
     StateLockedError,
 )
@@ -30,7 +32,7 @@ from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
-from spotsieve.stream.local.backfill.parts import Parts, VerdictRows, parts_of
+from spotsieve.stream.local.backfill.parts import Parts, VerdictRows, claim_directory, parts_of, release_directory
 from spotsieve.stream.local.backfill.reader import Reader
 from spotsieve.stream.local.batch_reader import FileBatch
 from tests.fixtures.backfills import after, backfilled, logged_pages, records_out, write_inputs
@@ -234,6 +236,24 @@ def test_a_directory_takes_the_parts_of_one_run_at_a_time(tmp_path: Path, capsys
     assert not backfilled(names, one, settings, batch_pages=3).interrupted
     assert not [path for flag in ("out", "verdicts", "rejected") for path in (one / flag).glob(".*")]
     assert main(["backfill", names[0], "--out", str(tmp_path / "new"), "--state", str(tmp_path / "two")]) == EXIT_OK
+
+
+def test_a_directory_at_a_url_takes_the_parts_of_one_run_at_a_time(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    claim_directory("out", "memory://out/", "1", tmp_path / "one")
+    claim_directory("out", "memory://out", "1", tmp_path / "moved")  # The same run.
+    claim_directory("out", "memory://out", "2", tmp_path / "one")  # The same state.
+    rule = "--out has the parts of another backfill that is not complete, of the state .*one on .*memory://out"
+    with pytest.raises(SettingError, match=rule):
+        claim_directory("out", "memory://out", "2", tmp_path / "two")
+    release_directory("memory://out")
+    release_directory("memory://out")
+    claim_directory("out", "memory://out", "2", tmp_path / "two")
+    memory.pipe("/out/.spotsieve-backfill", b"")
+    with pytest.raises(SettingError, match="of the state unknown on unknown"):
+        claim_directory("out", "memory://out", "2", tmp_path / "two")
+    memory.store.clear()
 
 
 @pytest.mark.parametrize("library", ["numpy", "rocksdict"])
