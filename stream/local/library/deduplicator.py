@@ -20,7 +20,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Entry, Signatures, logged_url
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
 from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, page_text, sign_every_page
-from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_query
+from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, file_errors, open_to_add, open_to_query
 from spotsieve.stream.local.library.keywords import SchemeName, SettingKeywords
 from spotsieve.stream.local.library.pages import CrawledPage, PageMaker
 from spotsieve.stream.sign.schemes import Scheme
@@ -221,10 +221,12 @@ class Deduplicator:
         if read_only and text:
             rule = "needs a Deduplicator that adds pages, and this one is read_only"
             raise SettingError("text", rule, None, "leave out text or read_only")
-        if read_only:
-            self._use(open_to_query(place, settings_for), clock)
-        else:
-            self._use(open_to_add(place, settings_for, against=others, with_marks=text), clock, text)
+        with file_errors(place):
+            if read_only:
+                opened = open_to_query(place, settings_for)
+            else:
+                opened = open_to_add(place, settings_for, against=others, with_marks=text)
+        self._use(opened, clock, text)
 
     @classmethod
     def from_engine(cls, opened: OpenEngine, clock: Callable[[], float] = time.time) -> Self:

@@ -381,6 +381,19 @@ def test_wrong_settings_and_places_say_what_to_do(tmp_path: Path) -> None:
         Deduplicator(tmp_path / "nowhere", read_only=True)
 
 
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(40, "Too many levels")])
+@pytest.mark.parametrize("arguments", [{}, {"read_only": True}, {"against": ["other"]}])
+def test_a_directory_that_cannot_be_read_is_a_state_error(
+    error: OSError, arguments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise OSError(error.errno, error.strerror, str(path))
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    with pytest.raises(StateError, match=f"Deduplicator cannot use its files: {error.strerror}, got '.*'; check"):
+        Deduplicator(tmp_path / "state", **arguments)
+
+
 def test_a_configuration_file_is_read_and_the_environment_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
