@@ -324,10 +324,10 @@ class Backfill:
         summary = self._summary(self.run_file, self.local.entry_count)
         summary.interrupted = not is_complete
         if is_complete:
+            for directory in self._outputs.values():  # Before the end: nothing opens a complete run again.
+                release_directory(directory)
             self.run_file.complete(summary.entries, len(summary.faults))
             shutil.rmtree(self._directory / DIRECTORY / AGAINST, ignore_errors=True)
-            for directory in self._outputs.values():
-                release_directory(directory)
         return summary
 
     def __enter__(self) -> Self:

@@ -238,6 +238,22 @@ def test_a_directory_takes_the_parts_of_one_run_at_a_time(tmp_path: Path, capsys
     assert main(["backfill", names[0], "--out", str(tmp_path / "new"), "--state", str(tmp_path / "two")]) == EXIT_OK
 
 
+@pytest.mark.parametrize("step", ["release_directory", "RunFile.complete"])
+def test_a_run_that_is_killed_at_its_end_leaves_no_claim_behind(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    names, settings = write_inputs(tmp_path, "jsonl"), Settings()
+    with monkeypatch.context() as killing:
+        killing.setattr(f"spotsieve.stream.local.backfill.run.{step}", kill)
+        with pytest.raises(KeyboardInterrupt):
+            backfilled(names, tmp_path, settings)
+    assert not backfilled(names, tmp_path, settings).interrupted
+    assert not list((tmp_path / "out").glob(".*"))
+
+
 def test_a_directory_at_a_url_takes_the_parts_of_one_run_at_a_time(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.store.clear()
