@@ -240,17 +240,16 @@ def test_a_directory_takes_the_parts_of_one_run_at_a_time(tmp_path: Path, capsys
 
 @pytest.mark.parametrize("step", ["release_directory", "RunFile.complete"])
 def test_a_run_that_is_killed_at_its_end_leaves_no_claim_behind(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: str, tmp_path: Path, pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def kill(*_: object) -> None:
         raise KeyboardInterrupt
 
-    names, settings = write_inputs(tmp_path, "jsonl"), Settings()
+    given = ["backfill", str(pages), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state")]
     with monkeypatch.context() as killing:
         killing.setattr(f"spotsieve.stream.local.backfill.run.{step}", kill)
-        with pytest.raises(KeyboardInterrupt):
-            backfilled(names, tmp_path, settings)
-    assert not backfilled(names, tmp_path, settings).interrupted
+        assert main(given) == EXIT_INTERRUPTED
+    assert main(given) == EXIT_OK
     assert not list((tmp_path / "out").glob(".*"))
 
 
