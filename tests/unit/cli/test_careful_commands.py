@@ -112,7 +112,6 @@ def test_the_share_is_of_the_pages_that_are_not_forgotten(state: Path, capsys: p
         "filter crawl.jsonl --state state/index",
         "filter crawl.jsonl --state snapshot/index",
         "backfill crawl.jsonl --state state/index/copy --out novel",
-        "serve --add --state state/index",
     ],
 )
 def test_no_state_is_made_in_the_database_of_a_state_or_in_a_snapshot(
@@ -291,7 +290,6 @@ def test_an_empty_name_is_refused_and_nothing_is_written_into_the_current_direct
         "query pages.jsonl --state URL",
         "filter pages.jsonl --against URL",
         "backfill pages.jsonl --state URL",
-        "serve --add --state URL",
         "state snapshot URL --state seen",
         "state import URL --state seen",
         "state restore seen --state URL",
@@ -302,7 +300,6 @@ def test_an_empty_name_is_refused_and_nothing_is_written_into_the_current_direct
         "score pages.jsonl --read-verdicts URL",
         "review pages.jsonl --verdicts URL -o review.html",
         "review pages.jsonl -o URL",
-        "run -c URL",
     ],
 )
 def test_a_url_in_place_of_a_local_file_is_refused_and_makes_no_directory(
