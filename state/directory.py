@@ -114,10 +114,30 @@ def is_snapshot(directory: Path) -> bool:
 
 
 def check_no_snapshot(name: str, directory: Path) -> None:
-    """Check that a directory that is opened for writing is no snapshot. name: of its argument  Raises StateError."""
+    """Check that a directory that is opened for writing is no snapshot, and not in one. name: of its argument
+
+    Raises StateError.
+    """
+    check_place(name, directory)
     if is_snapshot(directory):
         then = "restore it with `spotsieve state restore`, and name the restored state"
         raise StateError(name, "must not be a snapshot, which any change makes unusable", str(directory), then)
+
+
+def check_place(name: str, directory: Path) -> None:
+    """Check that a directory for a state or a snapshot is not in a snapshot, nor in the database of a state.
+
+    The folder of a database holds files only, and a snapshot its own files only. name: of its argument
+    Raises StateError.
+    """
+    place = directory.resolve()
+    for above in (place, *place.parents):
+        if above.name == INDEX_FOLDER and (above / "CURRENT").is_file():
+            then = f"did you mean {above.parent}?" if above == place else "name a directory outside of it"
+            raise StateError(name, f"must be outside of the database {above} of a state", str(directory), then)
+        if above != place and is_snapshot(above):
+            rule = f"must be outside of the snapshot {above}, which any change makes unusable"
+            raise StateError(name, rule, str(directory), "name a directory outside of it")
 
 
 @contextmanager
@@ -173,6 +193,7 @@ def _built_alone(directory: Path) -> Iterator[None]:
 
 def check_new(name: str, target: Path) -> None:
     """Check that there is no target yet. name: of its argument, for errors  Raises StateError."""
+    check_place(name, target)
     if target.exists() or target.is_symlink():
         raise StateError(name, "must not exist yet", str(target), "name a new directory")
 
@@ -216,6 +237,7 @@ def put_in_place(index: Path, directory: Path) -> None:
 
 def check_free(directory: Path) -> None:
     """Check that the directory holds no state. Raises StateError."""
+    check_place("--state", directory)
     index = directory / INDEX_FOLDER
     if index.exists() and (not index.is_dir() or any(index.iterdir())):
         raise StateError(

@@ -165,7 +165,7 @@ def run(options: argparse.Namespace) -> int:
             options.text,
         )
         stack.enter_context(backfill)
-        _check_inputs_stay(backfill)
+        _check_inputs_stay(backfill, options.config)
         completed = None if options.force else backfill.completed()
         if completed is not None:
             show("spotsieve: this run is already complete; use --force to run it again", to=sys.stderr)
@@ -251,15 +251,17 @@ def _check_outputs(outputs: dict[str, str | None], states: Sequence[Path | None]
         taken[name] = flag
 
 
-def _check_inputs_stay(backfill: "Backfill") -> None:
-    """Raises SettingError if an output would overwrite an input, even with --force."""
-    from spotsieve.stream.files.targets import places_of
+def _check_inputs_stay(backfill: "Backfill", config: Path | None) -> None:
+    """Raises SettingError if an output would overwrite an input or the file of -c, even with --force."""
+    from spotsieve.stream.files.targets import place_of, places_of
 
-    inputs = {task.file.place for task in backfill.tasks}
+    taken = {task.file.place: "an input" for task in backfill.tasks}
+    taken.update({} if config is None else {place_of(str(config)): "the file of -c"})
     for parts in backfill.parts:
         for flag, name in parts._asdict().items():
-            if name is not None and not inputs.isdisjoint(places_of(name)):
-                raise SettingError(f"--{flag}", "must not overwrite an input", name, "choose another directory")
+            what = next((taken[place] for place in places_of(name) if place in taken), None) if name else None
+            if what is not None:
+                raise SettingError(f"--{flag}", f"must not overwrite {what}", name, "choose another directory")
 
 
 def _make_directories(outputs: dict[str, str | None]) -> None:

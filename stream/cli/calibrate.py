@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_settings_arguments, estimated, file_name, reviewed, settings_of, show_json
+from spotsieve.stream.cli.options import add_settings_arguments, estimated, local_file, reviewed, settings_of, show_json
 
 if TYPE_CHECKING:
     from spotsieve.stream.research.models.sampling import SizeClass
 
 CALIBRATED = "adaptive-shingles"
 SIZES = "500,1000,2000,3000,5000"
+SMALLEST = 16
 LARGEST_SMALLEST = 64
 ABOUT = """Reads the same files as `spotsieve filter`, and prints lines for the configuration. With --labels, which the
 page of `spotsieve review` exports, FILES are the reviewed files. They are filtered with every value of the scheme's
@@ -35,17 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
     parser.add_argument(
-        "--labels", type=file_name, metavar="LABELS", help="JSONL: labels that the page of `spotsieve review` exported"
+        "--labels", type=local_file, metavar="LABELS", help="JSONL: labels that the page of `spotsieve review` exported"
     )
     parser.add_argument("--scheme", metavar="NAME", help=f"without --labels: {CALIBRATED}")
     parser.add_argument(
         "--precision", type=float, help="minimum precision, such as 0.8; without --labels: for every class of pages"
     )
     parser.add_argument(
-        "--sizes", default=SIZES, metavar="WORDS,...", help="first size of each further class (%(default)s)"
+        "--sizes", metavar="WORDS,...", help=f"without --labels: first size of each further class ({SIZES})"
     )
     parser.add_argument(
-        "--smallest", type=int, default=16, metavar="N", help="smallest ratio to try: 1/N (%(default)s)"
+        "--smallest", type=int, metavar="N", help=f"without --labels: smallest ratio to try, 1/N ({SMALLEST})"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_settings_arguments(parser)
@@ -72,6 +73,10 @@ def _by_labels(options: argparse.Namespace) -> int:
     if options.scheme is not None:
         then = f"leave it out; without --labels, it selects the ratios of {CALIBRATED}"
         raise SettingError("--scheme", "must not be used with --labels, which name the scheme", options.scheme, then)
+    for name in ("sizes", "smallest"):
+        if getattr(options, name) is not None:
+            rule = f"must not be used with --labels, because it is for the ratios of {CALIBRATED}"
+            raise SettingError(f"--{name}", rule, getattr(options, name), "leave it out")
     labels, settings = reviewed(options)
     estimates = estimated(options, labels, settings, over_its_threshold(settings, settings.scheme))
     best = recommend(estimates, options.precision)
@@ -185,12 +190,12 @@ def _checked_sizes(options: argparse.Namespace) -> list[int]:
     if options.scheme != CALIBRATED:
         raise SettingError("--scheme", f"must be {CALIBRATED}", options.scheme, "the other schemes do not sample")
     _check_precision(options.precision)
-    smallest = options.smallest
+    smallest = options.smallest = SMALLEST if options.smallest is None else options.smallest
     if not 2 <= smallest <= LARGEST_SMALLEST or smallest & (smallest - 1):
         rule = f"must be a power of two in 2..{LARGEST_SMALLEST}"
         raise SettingError("--smallest", rule, smallest, "16 tries 1/2, 1/4, 1/8 and 1/16")
     try:
-        sizes = [int(size) for size in options.sizes.split(",")]
+        sizes = [int(size) for size in (options.sizes or SIZES).split(",")]
     except ValueError:
         raise SettingError("--sizes", "must be whole numbers", options.sizes, f"such as {SIZES}") from None
     check_sizes("--sizes", sizes)

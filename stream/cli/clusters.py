@@ -80,7 +80,8 @@ def run(options: argparse.Namespace) -> int:
         raise SettingError(
             "clusters", "needs exactly one source: FILEs, --state DIR or --topics", None, "such as verdicts.jsonl"
         )
-    check_names({"out": options.out}, options.files, options.json, options.force, [options.state])
+    check_names({"out": options.out}, options.files, options, [options.state])
+    _check_csv(options)
     from spotsieve.stream.base.progress import ProgressLine
     from spotsieve.stream.insight.clusters.grouping import ClusterBuilder
 
@@ -98,6 +99,15 @@ def run(options: argparse.Namespace) -> int:
     else:
         show(*_as_text(totals, listed), *(f"  {fault}" for fault in faults), to=sys.stderr)
     return EXIT_INPUT if faults else EXIT_OK
+
+
+def _check_csv(options: argparse.Namespace) -> None:
+    """Raises SettingError if --csv contradicts the name of the output."""
+    from spotsieve.stream.files.formats import formats_by_name, is_csv
+
+    if options.csv and not is_csv(options.out) and formats_by_name(options.out):
+        rule, then = "must not be used with an --out that has the suffix of another format", "let it end in .csv"
+        raise SettingError("--csv", rule, options.out, then)
 
 
 def _read_files(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> list[SpotsieveError]:
@@ -150,11 +160,11 @@ def _read_topics(options: argparse.Namespace, grouping: "ClusterBuilder", line: 
 
 def _write(options: argparse.Namespace, grouping: "ClusterBuilder", line: "ProgressLine") -> int:
     """Write the lines of the chosen pages; returns their number."""
-    from spotsieve.stream.files.formats import CSV
+    from spotsieve.stream.files.formats import CSV, is_csv
     from spotsieve.stream.files.outputs import OutputFile
     from spotsieve.stream.insight.clusters.sources import csv_heading, csv_line, json_line
 
-    as_csv = options.csv or CSV in Path(options.out).suffixes
+    as_csv = options.csv or is_csv(options.out)
     output, listed = OutputFile(options.out, lines_only=True, writes=CSV if as_csv else ""), 0
     form: Callable[[Member], bytes] = csv_line if as_csv else json_line
     try:

@@ -1,10 +1,11 @@
 """`spotsieve demo` filters a small crawl on a real Kafka, and shows the dropped pages with the reasons."""
 
 import argparse
+import sys
 from pathlib import Path
 
-from spotsieve.stream.base.errors import EXIT_OK
-from spotsieve.stream.cli.options import add_force_argument, check_names
+from spotsieve.stream.base.errors import EXIT_OK, SettingError
+from spotsieve.stream.cli.options import add_force_argument, check_names, file_name
 
 REVIEWED_PAIRS = 50
 
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="leave broker and filter running until Ctrl-C")
     parser.add_argument(
         "--crawl",
+        type=file_name,
         metavar="FILE",
         help="only write the synthetic pages of the demo to this JSONL file, for filter and review",
     )
@@ -30,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the demo; returns 0, or 1 if a page was lost or doubled."""
     # Not imported for --help: numba and aiokafka take a second.
     if options.crawl:
-        return _write_crawl(options.crawl, options.force)
+        return _write_crawl(options.crawl, options)
     from spotsieve.stream.demo.session import run_demo
 
     code = run_demo(options.bootstrap_servers, keep=options.keep, as_json=options.json)
@@ -40,12 +42,18 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _write_crawl(name: str, overwrite: bool) -> int:
-    """Write the pages of the demo, without its malformed messages. Raises SettingError if the file exists."""
+def _write_crawl(name: str, options: argparse.Namespace) -> int:
+    """Write the pages of the demo, without its malformed messages. Raises SettingError for wrong flags."""
     from spotsieve.stream.base.terminal import show
+    from spotsieve.stream.files.targets import STDOUT
 
-    check_names({"crawl": name}, [], False, overwrite)
-    show(f"{_write_pages(name)} synthetic pages in {name}")
+    for flag in ("bootstrap_servers", "keep", "json"):
+        if getattr(options, flag):
+            rule, then = "must not be used with --crawl, which only writes a file", "leave one of them out"
+            raise SettingError(f"--{flag.replace('_', '-')}", rule, None, then)
+    check_names({"crawl": name}, [], options)
+    pages = _write_pages(name)
+    show(f"{pages} synthetic pages in {name}", to=sys.stderr if name == STDOUT else sys.stdout)
     return EXIT_OK
 
 

@@ -18,6 +18,7 @@ from spotsieve.stream.cli.options import (
     check_names,
     directory,
     file_name,
+    local_file,
     settings_of,
     settings_of_state,
 )
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 98
 
 ABOUT = """PAGE is the URL or id of a page that the state has judged or that is in the files of --pages, or the name of
-a file: a page itself (HTML or text, with its URL as --url), JSONL or WARC of one page, a verdict line, or a report of
-the topic of duplicates; - is standard input. With --state, the page is compared with the pages of the state; DIR is a
-state that may be in use, or a snapshot, and is not changed. Without --state, OTHER or the pages before PAGE in the
-files of --pages are judged first, in memory. A state holds signatures and no texts: --pages provides the texts. A novel
-page is shown next to the most similar page, with the missed thresholds. Exit codes: 0 explained; 2 wrong setting or
-usage; 3 a file that cannot be read; 4 the state cannot be used; 7 the page was not found; 130 interrupted."""
+a file: a page itself (HTML or text, with its URL as --url), one page in any format of `spotsieve filter`, a verdict
+line, or a report of the topic of duplicates; - is standard input. With --state, the page is compared with the pages of
+the state; DIR is a state that may be in use, or a snapshot, and is not changed. Without --state, OTHER or the pages
+before PAGE in the files of --pages are judged first, in memory. A state holds signatures and no texts: --pages provides
+the texts. A novel page is shown next to the most similar page, with the missed thresholds. Exit codes: 0 explained; 2
+wrong setting or usage; 3 a file that cannot be read; 4 the state cannot be used; 7 the page was not found; 130
+interrupted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,13 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", default="", metavar="URL", help="the URL of PAGE, if PAGE is a page itself")
     parser.add_argument("--other-url", default="", metavar="URL", help="the URL of OTHER, if OTHER is a page itself")
     parser.add_argument(
-        "--html", type=file_name, metavar="FILE", help="also write an HTML page with both texts side by side"
+        "--html", type=local_file, metavar="FILE", help="also write an HTML page with both texts side by side"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_timeout_argument(parser)
     parser.add_argument(
         "--verdicts",
-        type=file_name,
+        type=local_file,
         metavar="FILE",
         help="verdict lines, or the verdicts of backfill: also print the recorded verdict",
     )
@@ -78,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             "--other-url", rule, options.other_url, "add OTHER without --state, or leave --other-url out"
         )
     inputs = [name for name in (options.page, options.other, *options.pages, options.verdicts) if name]
-    check_names({"html": options.html}, inputs, False, options.force, [options.state])
+    check_names({"html": options.html}, inputs, options, [options.state])
     if options.html == "-":
         raise SettingError("--html", "must be a file", "-", "choose a new file, such as why.html")
     if options.html:

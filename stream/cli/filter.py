@@ -130,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
     names = {"out": out, **{flag: getattr(options, flag) for flag in ("duplicates", "verdicts", "rejected")}}
     places = [*(file.place for file in inputs), *options.files]
     used = [options.state, options.salt_from, *options.against]
-    check_names(names, places, options.json, options.force, used)
+    check_names(names, places, options, used)
     if options.revisits and out is None:
         raise SettingError(
             "--revisits", "needs --out FILE, which gets the records", None, "such as --out novel.warc.gz"

@@ -151,12 +151,21 @@ class _HelpAll(argparse.Action):
 
 def directory(text: str) -> Path:
     """A directory named by a flag. Raises ArgumentTypeError for an empty name, the current directory to Path."""
-    return Path(file_name(text))
+    return Path(local_file(text))
 
 
 def file_path(text: str) -> Path:
     """A file named by a flag, as a path. Raises ArgumentTypeError for an empty name."""
-    return Path(file_name(text))
+    return Path(local_file(text))
+
+
+def local_file(text: str) -> str:
+    """A file or directory of this machine named by a flag. Raises ArgumentTypeError for an empty name and for a URL."""
+    path = file_name(text)
+    path = path[len("file://") :] if path.lower().startswith("file://") else path
+    if "://" in path:  # To Path, "s3://a/b" is the directory "s3:/a/b".
+        raise argparse.ArgumentTypeError(f"must be on this machine, got the URL {text!r}; copy it here first")
+    return path
 
 
 def file_name(text: str) -> str:
@@ -286,24 +295,24 @@ def _logs_json(options: argparse.Namespace | None) -> bool:
 def check_names(
     names: Mapping[str, str | Path | None],
     files: Sequence[str],
-    json_wanted: bool,
-    overwrite: bool,
+    options: argparse.Namespace,
     states: Sequence[Path | None] = (),
 ) -> None:
-    """Raises SettingError if outputs collide with inputs, states, existing files or each other.
+    """Raises SettingError if outputs collide with inputs, the configuration, states, existing files or each other.
 
-    An output and its NAME.partial must not be an input or another output, must be outside of all states, must not exist
-    unless overwrite is set, and standard output takes one output only.
+    An output and its NAME.partial must not be an input, the file of -c or another output, must be outside of all
+    states, must not exist without --force, and standard output takes one output only, or that of --json.
 
-    names: flag without dashes -> output  files: the inputs, names or places  json_wanted: --json uses standard output
+    names: flag without dashes -> output  files: the inputs, names or places  options: the flags of the command
     states: directories of the states that the command uses; None is skipped
     """
     if not any(names.values()):
         return
     from spotsieve.stream.files.targets import place_of, places_of
 
-    taken = {place_of(file): file for file in files if file != "-"}
-    taken.update({"-": "--json"} if json_wanted else {})
+    config = getattr(options, "config", None)
+    taken = {place_of(str(file)): str(file) for file in (config, *files) if file and file != "-"}
+    taken.update({"-": "--json"} if getattr(options, "json", False) else {})
     for flag, name in names.items():
         if not name:
             continue
@@ -315,7 +324,7 @@ def check_names(
             )
         check_outside(flag, places, states)
         taken.update(dict.fromkeys(places, f"--{flag}"))
-    if not overwrite:
+    if not options.force:
         check_new(names)
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SUSPICIOUS
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, EXIT_SUSPICIOUS, SettingError
 from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import (
     add_force_argument,
@@ -93,7 +93,10 @@ def run(options: argparse.Namespace) -> int:
     verdicts = options.verdicts or (None if options.json or options.pages == STDOUT else STDOUT)
     names = [*(file.place for file in inputs), *options.files]
     outputs_by_flag = {"pages": options.pages, "verdicts": verdicts, "rejected": options.rejected}
-    check_names(outputs_by_flag, names, options.json, options.force, [options.state])
+    check_names(outputs_by_flag, names, options, [options.state])
+    if options.matches and verdicts is None:
+        then = "add --verdicts FILE, or leave --all out"
+        raise SettingError("--all", "needs an output of verdicts, whose lines get the field", None, then)
     form = form_of(inputs, options.pages) if options.pages else None
     line = ProgressLine(sys.stderr, total_bytes(inputs))
     summary = FilterSummary(files=len(inputs))

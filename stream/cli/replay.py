@@ -80,10 +80,7 @@ def run(options: argparse.Namespace) -> int:
     end = parse_bound("--to", options.end) if options.end is not None else None
     if options.examples < 0:
         raise SettingError("--examples", "must be 0 or more", options.examples, "such as --examples 10")
-    for flag, file in (("-c", options.config), ("--with", options.other)):
-        if file is not None and options.into and Path(options.into).resolve() == file.resolve():
-            raise SettingError("--into", f"must not be the file of {flag}", options.into, "choose another file")
-    check_names({"into": options.into}, [], False, options.force, [options.state])
+    check_names({"into": options.into}, [str(options.other or "")], options, [options.state])
     with _state_directory(options.state, service) as directory, _progress() as on_progress:
         # Not imported for --help: numba and aiokafka take a second.
         from spotsieve.stream.insight.replay.report import as_json, as_text

@@ -13,7 +13,7 @@ from spotsieve.stream.cli.options import (
     add_scheme_arguments,
     add_settings_arguments,
     check_names,
-    file_name,
+    local_file,
     save_newest,
     settings_of,
 )
@@ -43,14 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--newest",
         type=int,
-        default=NEWEST_PAGES,
         metavar="N",
-        help="with --topic: about this many pages (%(default)s)",
+        help=f"with --topic: about this many pages ({NEWEST_PAGES})",
     )
-    parser.add_argument("-o", "--out", type=file_name, required=True, metavar="PAGE", help="the HTML file to write")
+    parser.add_argument("-o", "--out", type=local_file, required=True, metavar="PAGE", help="the HTML file to write")
     parser.add_argument(
         "--verdicts",
-        type=file_name,
+        type=local_file,
         metavar="FILE",
         help="the verdicts to review (of filter, or the directory of backfill)",
     )
@@ -113,6 +112,9 @@ def _check(options: argparse.Namespace) -> None:
     if bool(options.files) == options.topic:
         rule = "must be given, or --topic" if not options.topic else "must not be used with --topic"
         raise SettingError("FILES", rule, " ".join(options.files) or None, "use one source of pages")
+    if options.newest is not None and not options.topic:
+        raise SettingError("--newest", "needs --topic, whose pages it counts", options.newest, "leave it out")
+    options.newest = NEWEST_PAGES if options.newest is None else options.newest
     if options.newest < 1:
         raise SettingError("--newest", "must be at least 1", options.newest, f"{NEWEST_PAGES} pages give enough pairs")
     if "-" in options.files:
@@ -127,7 +129,7 @@ def _check(options: argparse.Namespace) -> None:
         raise SettingError("--out", "must be in a folder that exists", options.out, "create the folder first")
     if options.topic:
         pages = str(Path(options.out).with_suffix(".pages.jsonl.zst"))
-        check_names({"out": options.out, "topic": pages}, [], False, options.force)
+        check_names({"out": options.out, "topic": pages}, [], options)
         options.files = [pages]
         return
-    check_names({"out": options.out}, [*options.files, *filter(None, [options.verdicts])], False, options.force)
+    check_names({"out": options.out}, [*options.files, *filter(None, [options.verdicts])], options)

@@ -104,4 +104,4 @@ def _check(options: argparse.Namespace) -> None:
     if out.exists() and not out.is_dir():
         raise SettingError("--out", "must be a folder", str(out), "choose another name")
     for name in (PAGES_FILE, PAIRS_FILE, TRUTH_FILE):
-        check_names({"out": out / name}, options.files, False, options.force)
+        check_names({"out": out / name}, options.files, options)

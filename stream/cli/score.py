@@ -21,6 +21,7 @@ from spotsieve.stream.cli.options import (
     estimated,
     file_name,
     file_path,
+    local_file,
     reviewed,
     settings_of,
     show_json,
@@ -55,11 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sets", nargs="+", type=directory, metavar="SET", help="folder of a labelled set, or file of pages"
     )
     parser.add_argument(
-        "--labels", type=file_name, metavar="LABELS", help="JSONL: score reviewed files of pages with these labels"
+        "--labels", type=local_file, metavar="LABELS", help="JSONL: score reviewed files of pages with these labels"
     )
     parser.add_argument(
         "--read-verdicts",
-        type=file_name,
+        type=local_file,
         metavar="FILE",
         dest="recorded",
         help="score these verdicts (of filter, or the directory of backfill) on files of pages without labels",
@@ -146,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
     names = (PAGES_FILE, PAIRS_FILE, TRUTH_FILE, TEXTS_FILE)
     inputs = [*(str(folder / name) for folder in options.sets for name in names), *options.models]
     outputs_by_flag = {"verdicts": options.verdicts, "plot": options.plot, "html": options.html}
-    check_names(outputs_by_flag, inputs, options.json, options.force)
+    check_names(outputs_by_flag, inputs, options)
     settings, models = settings_of(options), read_models(options.models)
     outcomes = list["SetResult"]()
     with (
@@ -243,7 +244,8 @@ def _score_files(options: argparse.Namespace) -> int:
 def _refuse(options: argparse.Namespace, where: str) -> None:
     """Raises SettingError for a flag that only a labelled set can have. where: the use of the command without one"""
     for name in ("build_models", "verdicts", "plot", "html", "positive", "negative"):
-        if getattr(options, name):
+        given = getattr(options, name)
+        if given is not None and given is not False:  # 0 is a similarity.
             flag = f"--{name.replace('_', '-')}"
             raise SettingError(flag, f"must not be used {where}", None, "it needs a labelled set")
 

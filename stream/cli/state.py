@@ -21,6 +21,7 @@ from spotsieve.stream.cli.options import (
     check_names,
     directory,
     file_name,
+    local_file,
     progress_line,
     show_json,
 )
@@ -273,7 +274,7 @@ def _export(options: argparse.Namespace) -> int:
     """Export a state and print its size."""
     if options.out == "-" and options.json:
         raise SettingError("--json", "must not go to standard output together with the export", "-", "set --out FILE")
-    check_names({"out": options.out}, [], False, options.force, [options.state])
+    check_names({"out": options.out}, [], options, [options.state])
     from spotsieve.stream.local.maintenance import export_to_file
 
     with progress_line() as on_progress:
@@ -288,7 +289,7 @@ def _export(options: argparse.Namespace) -> int:
 
 def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", type=file_name, metavar="FILE", help="an export, compressed or not; - is standard input"
+        "file", type=local_file, metavar="FILE", help="an export, compressed or not; - is standard input"
     )
     _add_state_argument(parser, "the state directory to create")
 

@@ -2,12 +2,13 @@
 
 import argparse
 
+from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.terminal import show
 from spotsieve.stream.cli.options import (
     NEWEST_PAGES,
     add_force_argument,
     add_settings_arguments,
-    check_new,
+    check_names,
     file_name,
     save_newest,
     settings_of,
@@ -78,8 +79,9 @@ def run(options: argparse.Namespace) -> int:
         )
         return 0
     if options.action == "save":
-        if not options.force:
-            check_new({"file": options.file})
+        check_names({"file": options.file}, [], options)
+        if options.file == "-":
+            raise SettingError("FILE", "must be a file, because it is complete only at the end", "-", "choose a name")
         save_newest(settings, options.file, options.pages)
         return 0
     if options.action == "create":

@@ -1,5 +1,6 @@
 """Applies the log to the state: decodes, judges and indexes each record once, in log order, whoever wrote it."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,16 +16,19 @@ from spotsieve.state.removal import removal_of
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, marks_of_pages, no_verdicts
 from spotsieve.stream.judge import (
     PLAIN,
     Policy,
     RecordJudgment,
     empty_update,
+    entry_of,
     judge_isolated,
     judge_record,
     policy_of,
@@ -33,6 +37,8 @@ from spotsieve.stream.judge.by_host.confirmation import look_up_page
 from spotsieve.stream.judge.by_host.distinctive_text import is_template
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
+
+LOGGER = logging.getLogger("spotsieve")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +202,8 @@ class Engine:
     def with_marks(self, verdicts: Verdicts, signatures: Signatures) -> Verdicts:
         """The verdicts with the template marks of all novel pages.
 
-        A page that was judged before is marked by the present memory of its host.
+        A page that was judged before is marked by the present memory of its host. A page has no marks if the look-up
+        fails with an internal error, which is logged.
         Raises ValueError for a scheme without host memory.
         """
         bars = self.scheme.bars
@@ -209,8 +216,14 @@ class Engine:
         pages = [None if marks is None else marks.of_page(row) for row in range(len(verdicts))]
         for row in np.flatnonzero(novel).tolist():
             if pages[row] is None:
-                flags = look_up_page(signatures.part(row, row + 1), self.state, bars, self._policy.rules)
-                pages[row] = is_template(flags)
+                page = signatures.part(row, row + 1)
+                try:
+                    pages[row] = is_template(look_up_page(page, self.state, bars, self._policy.rules))
+                except ENVIRONMENT_ERRORS:
+                    raise
+                except Exception:
+                    text = "looking up template text failed with an internal error for %s; please report the error"
+                    LOGGER.exception(text, escape_control_characters(entry_of(page, 0).id))
         return replace(verdicts, marks=marks_of_pages(pages))
 
 

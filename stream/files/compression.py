@@ -249,7 +249,7 @@ def _damaged(name: str, kind: str, reason: str) -> InputError:
         name,
         f"is damaged {kind}: {reason}",
         None,
-        "the records before the damage were judged; get the file again and filter it again, which is safe",
+        "the records before the damage were read; get the file again, and repeat the command",
     )
 
 

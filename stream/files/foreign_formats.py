@@ -79,7 +79,7 @@ class Tally:
             named = foreign_format(self._head) or _format_of_text(self._head)
             if named is not None:
                 return f"The file looks like {named[0]}", named[1]
-            return f"The first error is: {self._first}", "look at the file at this place"
+            return self._first_error("look at the file at this place")
         names = list(self._fields)
         more = f" and {len(names) - _SHOWN_FIELDS:,} more" if len(names) > _SHOWN_FIELDS else ""
         finding = f"The records are {self._format.fields_label} {', '.join(names[:_SHOWN_FIELDS])}{more}"
@@ -92,7 +92,14 @@ class Tally:
             return finding, f"set input.fields.body{_such_as('body', self._longest())}"
         if worst is RejectReason.NO_URL:
             return finding, f"set input.fields.url{_such_as('url', self._url())}"
-        return f"{finding}. The first error is: {self._first}", "correct [input] in the configuration"
+        error, next_step = self._first_error("correct [input] in the configuration")
+        return f"{finding}. {error}", next_step
+
+    def _first_error(self, default: str) -> tuple[str, str]:
+        """The first error and its next step. default: the next step for an error without one"""
+        assert self._first is not None, "an input is misread by its rejected records"
+        then = self._first.next_step
+        return f"The first error is: {str(self._first).removesuffix(f'; {then}')}", then or default
 
     def _look_at(self, raw: bytes) -> None:
         try:

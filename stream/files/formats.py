@@ -81,6 +81,12 @@ def formats_named(output: str, endings: Sequence[str]) -> frozenset[FileFormat]:
     return named
 
 
+def is_csv(name: str) -> bool:
+    """Whether the last suffix of a name, without one of compression, is that of CSV."""
+    path = PurePosixPath(name.lower())
+    return (PurePosixPath(path.stem) if path.suffix in COMPRESSORS else path).suffix == CSV
+
+
 def formats_by_name(name: str) -> set[FileFormat]:
     """The formats in which records of a file of this name are written; empty if its name shows none."""
     endings = {ending.lower() for ending in PurePosixPath(name).suffixes[-2:]}

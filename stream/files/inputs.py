@@ -98,6 +98,8 @@ def unreadable(name: str, error: OSError) -> InputError:
     """The InputError for a file that cannot be opened or read."""
     if isinstance(error, IsADirectoryError):
         then = f"name its files, such as {Path(name) / '*.warc.gz'}"
+    elif is_url(name):
+        then = "check the URL, its server and your access to it"
     elif name == STDIN:
         then = "pipe pages into standard input, or name files"
     else:

@@ -112,6 +112,11 @@ class RemoteFile:
         with self._translated_errors("cannot be looked up"):
             return bool(self._fs.isfile(self._path))
 
+    def is_directory(self) -> bool:
+        """Whether there are files below this URL."""
+        with self._translated_errors("cannot be looked up"):
+            return bool(self._fs.isdir(self._path))
+
     def open_to_read(self, *, seeking: bool = False) -> BinaryIO:
         """Open the file for reading. seeking: for random access instead of sequential reading"""
         with self._translated_errors("cannot be read"):

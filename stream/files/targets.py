@@ -8,13 +8,14 @@ from typing import BinaryIO, Protocol
 
 from spotsieve.state.directory import open_file
 from spotsieve.stream.base.errors import SettingError, StateError
-from spotsieve.stream.files.remote import RemoteFile, is_url, local_name
+from spotsieve.stream.files.remote import RemoteFile, is_url, local_name, shown_url
 
 PARTIAL = ".partial"
 STDOUT = "-"
 _BUFFER_BYTES = 2**20
 """Bytes buffered before a write. A page of 15 KB takes 15 us if it is written alone, and 6 us in such a buffer."""
 _FREE = "free disk space, and run again"
+_NAME_A_FILE = "add the name of a file"
 SAME_VERDICTS = ": with the same --state, pages get the same verdicts"
 """What the advice says besides, for outputs of judged pages."""
 
@@ -53,6 +54,8 @@ def target_of(name: str, stdout: BinaryIO | None, private: bool = False) -> Targ
     """
     if name == STDOUT:
         return _Direct(stdout or sys.stdout.buffer, owned=False)
+    if name.endswith("/"):
+        raise SettingError(shown_url(name), "must be a file, and this is the name of a directory", None, _NAME_A_FILE)
     if is_url(name):
         return _Remote(name)
     path = Path(local_name(name))
@@ -185,6 +188,8 @@ class _Remote:
 
     def __init__(self, url: str) -> None:
         self._remote = RemoteFile(url, SettingError)
+        if self._remote.is_directory():  # The driver would move the complete file into it, as NAME.partial.
+            raise SettingError(shown_url(url), "must be a file, and is a directory", None, _NAME_A_FILE)
         self.file = self._remote.open_to_write(PARTIAL)
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ Over a directory each micro-batch is signed, logged and judged, and the state fo
 memory there is no log and no directory, and closing the engine leaves nothing behind.
 """
 
+import logging
 import uuid
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spotsieve.state.directory import check_no_snapshot
 from spotsieve.state.format.meta import LogIdentity, draw_log_identity
@@ -39,16 +43,20 @@ from spotsieve.state.still.reading import salt_from
 from spotsieve.state.store.memory import memory_state
 from spotsieve.state.store.opening import disk_state, state_warnings
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.errors import isolate
+from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS, isolate
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.base.signature import Signatures, page_id_text
+from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import mark_poison, policy_of
 from spotsieve.stream.local.against import OtherStates, StateVerdicts, log_poison_pages
 from spotsieve.stream.sign.schemes import Scheme
+from spotsieve.stream.sign.schemes.prepared_pages import ExtractedText, text_of
+
+LOGGER = logging.getLogger("spotsieve")
 
 OnCatchUp = Callable[[int, int, int], None]
 """on_catch_up(records, total, pages) is called after each record that the state did not have yet.
@@ -103,8 +111,8 @@ def prepare_pages(
     return PreparedPages(signatures, None if others is None else others.begin(signatures), unsigned or {})
 
 
-def sign_pages(scheme: Scheme, pages: Sequence[Page]) -> tuple[Signatures, Mapping[int, Exception]]:
-    """The signatures of pages, and the errors of poison pages by row; nearly always none.
+def sign_every_page(scheme: Scheme, pages: Sequence[Page]) -> tuple[Signatures, Mapping[int, Exception]]:
+    """The signatures of all pages, one row each, and the errors of poison pages by row; nearly always none.
 
     A poison page is signed without its body, so it matches nothing and is not indexed. Its verdict needs mark_unsigned.
     """
@@ -117,6 +125,23 @@ def sign_pages(scheme: Scheme, pages: Sequence[Page]) -> tuple[Signatures, Mappi
         )
 
     return isolate(sign, len(pages))
+
+
+def page_text(page: Page, scheme: Scheme, is_template: NDArray[np.bool_] | None) -> ExtractedText | None:
+    """The text of a novel page; None after an internal error, which is logged.
+
+    is_template: the mark of each packed block; None if marking them failed, which was logged too
+    Raises ENVIRONMENT_ERRORS, because they are not the fault of a page.
+    """
+    try:
+        return None if is_template is None else text_of(page, scheme, is_template)
+    except ENVIRONMENT_ERRORS:
+        raise
+    except Exception:
+        page_id = page.label or page_id_text(page.source, page.partition, page.offset)
+        text = "extracting the text failed with an internal error for %s: it is left out; please report the error"
+        LOGGER.exception(text, escape_control_characters(page_id))
+        return None
 
 
 def mark_unsigned(
@@ -240,7 +265,7 @@ class LocalEngine:
 
     def prepare(self, pages: Sequence[Page]) -> PreparedPages:
         """Sign a micro-batch, and begin to compare it with the other states. It may run in another thread."""
-        signatures, unsigned = sign_pages(self.engine.scheme, pages)
+        signatures, unsigned = sign_every_page(self.engine.scheme, pages)
         return prepare_pages(signatures, self.others, unsigned)
 
     def judge(self, pages: Sequence[Page]) -> Iterator[tuple[Sequence[Page], Verdicts]]:

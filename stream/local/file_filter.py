@@ -24,10 +24,9 @@ from spotsieve.stream.files.warc.companions import Companions
 from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.files.warc.revisits import Originals, revisit_of
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
-from spotsieve.stream.local.engines import LocalEngine, PreparedPages
+from spotsieve.stream.local.engines import LocalEngine, PreparedPages, page_text
 from spotsieve.stream.local.summary import FilterSummary
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.prepared_pages import text_of
 from spotsieve.stream.sign.schemes.url_rules import page_rules
 
 MAIN_TEXT, TEXT_WITHOUT_TEMPLATE = TEXT_COLUMNS = "spotsieve_main_text", "spotsieve_text_without_template"
@@ -35,7 +34,10 @@ MAIN_TEXT, TEXT_WITHOUT_TEMPLATE = TEXT_COLUMNS = "spotsieve_main_text", "spotsi
 
 
 class TextColumns:
-    """Adds the text of a page to its record (--text). The values of an unchecked page are null."""
+    """Adds the text of a page to its record (--text). The values of an unchecked page are null.
+
+    errors: novel pages without a text, because extracting it failed
+    """
 
     def __init__(self, scheme: Scheme, intake: Intake | None = None) -> None:
         """scheme: of the judge  intake: decodes the records whose pages have waited without their bodies
@@ -45,7 +47,7 @@ class TextColumns:
         if scheme.bars is None:
             rule = "needs the scheme spotsieve, because other schemes judge no main text"
             raise SettingError("--text", rule, scheme.name, "use --scheme spotsieve, or leave out --text")
-        self._scheme, self._intake = scheme, intake
+        self._scheme, self._intake, self.errors = scheme, intake, 0
 
     def add_to(self, outcome: RecordResult, page: Page, verdicts: Verdicts, row: int) -> Record:
         """The record of a page with its text, after check_pages.
@@ -54,12 +56,13 @@ class TextColumns:
         """
         fields: dict[str, str | None] = dict.fromkeys(TEXT_COLUMNS)
         if int(verdicts.kind[row]) == Kind.NOVEL:
-            marks = None if verdicts.marks is None else verdicts.marks.of_page(row)
-            assert marks is not None, "the engine marks the template text of novel pages"
+            assert verdicts.marks is not None, "the engine marks the template text of novel pages"
             if not page.body and self._intake is not None:
                 decoded = outcome.format.decode(FileRecord(outcome.record), self._intake)
                 page = page if decoded is None else decoded
-            fields = dict(zip(TEXT_COLUMNS, text_of(page, self._scheme, marks), strict=True))
+            text = page_text(page, self._scheme, verdicts.marks.of_page(row))
+            self.errors += text is None
+            fields = dict(zip(TEXT_COLUMNS, text or (None, None), strict=True))
         return outcome.format.with_fields(outcome.record, fields)
 
     def add_empty(self, record: Record, format_: FileFormat) -> Record:
@@ -143,6 +146,7 @@ class RecordOutput:
         dropped = verdicts.is_duplicate(row)
         if self._texts is not None:
             record = self._texts.add_to(outcome, page, verdicts, row)
+            self._summary.text_errors = self._texts.errors
         if format_ != WARC:
             if self._revisits:
                 rule = f"works for WARC files only, and {page.source} is {format_.name}"

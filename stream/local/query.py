@@ -20,7 +20,7 @@ from spotsieve.stream.files.outputs import FileOutputs
 from spotsieve.stream.files.reader import FileReader, RecordResult
 from spotsieve.stream.files.verdict_lines import entry_of_page, match_fields, rejected_line, verdict_line
 from spotsieve.stream.local.against import StateQuery, log_poison_pages
-from spotsieve.stream.local.engines import sign_pages, with_unsigned
+from spotsieve.stream.local.engines import sign_every_page, with_unsigned
 from spotsieve.stream.local.file_filter import RecordOutput
 from spotsieve.stream.local.summary import FilterSummary
 
@@ -69,7 +69,7 @@ def query_files(
         records = RecordOutput(outputs.out, summary, False, query.settings.input.companion_uris)
     for file in inputs:
         for pages in _batches(file, query.settings, outputs, summary, None if records is None else pending):
-            signatures, unsigned = sign_pages(query.scheme, pages)
+            signatures, unsigned = sign_every_page(query.scheme, pages)
             log_poison_pages(signatures, unsigned, of_query=False)
             pending.unsigned += (len(pending.pages) + row for row in unsigned)
             pending.signatures.append(signatures)

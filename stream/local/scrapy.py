@@ -53,7 +53,7 @@ class DuplicateMiddleware:
         """Judge a response. Raises DuplicateResponse for a copy in the mode "skip"."""
         if response.meta.get(META) is False:
             return
-        content_type = response.headers.get("Content-Type")
+        content_type = b", ".join(response.headers.getlist("Content-Type"))
         verdict = self._judge.verdict(
             response.url,
             response.url,

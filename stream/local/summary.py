@@ -60,6 +60,7 @@ class FilterSummary:
     future_times: pages whose time was later than their file's and was replaced by it
     repaired_utf8: pages with invalid UTF-8 that was replaced by U+FFFD
     without_rank: pages without a number or date at input.rank_from
+    text_errors: novel pages without the text of --text, because extracting it failed with an internal error
     bytes_read: bytes of the files as stored
     entries: pages in the state
     in_other_states: duplicates that a state of --against contains
@@ -80,6 +81,7 @@ class FilterSummary:
     future_times: int = 0
     repaired_utf8: int = 0
     without_rank: int = 0
+    text_errors: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
     entries: int = 0
@@ -96,7 +98,7 @@ class FilterSummary:
     @property
     def suspicion(self) -> str:
         """Why a person should look at the run, as clauses; "" if nothing suggests it."""
-        return "; ".join(filter(None, (self._misread, self._not_judged)))
+        return "; ".join(filter(None, (self._misread, self._not_judged, self._not_extracted)))
 
     @property
     def _misread(self) -> str:
@@ -121,6 +123,16 @@ class FilterSummary:
         return (
             f"judging failed with an internal error for {failed:,} of {self.pages:,} pages, which were emitted "
             "unchecked: please report the errors that were logged"
+        )
+
+    @property
+    def _not_extracted(self) -> str:
+        """How many pages have no text because of an internal error; "" if none have."""
+        if not self.text_errors:
+            return ""
+        return (
+            f"extracting the text failed with an internal error for {self.text_errors:,} of {self.pages:,} pages: "
+            "please report the errors that were logged"
         )
 
     @property
@@ -188,6 +200,7 @@ class FilterSummary:
             "future_times": self.future_times,
             "repaired_utf8": self.repaired_utf8,
             "without_rank": self.without_rank,
+            "text_errors": self.text_errors,
             "bytes_read": self.bytes_read,
             "seconds": round(self.seconds, 3),
             "pages_per_second": round(self.pages / self.seconds, 1) if self.seconds else 0.0,

@@ -276,7 +276,7 @@ def damage_error(name: str, error: BaseException) -> InputError:
         name,
         f"is damaged Parquet: {text}",
         None,
-        "the rows before the damage were judged; get the file again, or write it again",
+        "the rows before the damage were read; get the file again, or write it again, and repeat the command",
     )
 
 

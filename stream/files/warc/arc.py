@@ -51,7 +51,7 @@ def split_arc(chunks: Iterator[bytes], name: str, max_record_bytes: int) -> Iter
             name,
             f"is damaged ARC: {text}",
             None,
-            "the records before the damage were judged; get the file again",
+            "the records before the damage were read; get the file again, and repeat the command",
         ) from None
 
 

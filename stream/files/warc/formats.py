@@ -2,7 +2,7 @@
 
 A WACZ is webrecorder's zip archive of a crawl. Its WARC files are read one after the other, in bounded memory.
 
-    wacz = zip of archive/*.warc, *.warc.gz or *.warc.zst, pages/, indexes/, datapackage.json
+    wacz = zip of archive/*.warc, plain or compressed (.gz, .xz, .zst, .bz2), pages/, indexes/, datapackage.json
 """
 
 import re
@@ -32,7 +32,6 @@ MOST_DIRECTORY_BYTES = 2**26
 """The limit of the zip's list of files, which is held in memory: enough for half a million files."""
 _MAGIC = b"PK\x03\x04"
 _FOLDER = "archive/"
-_ENDINGS = (".warc", ".warc.gz", ".warc.zst")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """The compressions that zipfile reads in bounded pieces. WACZ requires that WARC files are stored uncompressed."""
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, RuntimeError)
@@ -76,7 +75,7 @@ def split_wacz(file: BinaryIO, name: str, max_record_bytes: int) -> Iterator[Rec
 
 
 def _is_warc(member: zipfile.ZipInfo) -> bool:
-    return member.filename.startswith(_FOLDER) and member.filename.lower().endswith(_ENDINGS)
+    return member.filename.startswith(_FOLDER) and _WARC_NAME.search(member.filename.lower()) is not None
 
 
 def _check_member(member: zipfile.ZipInfo, name: str) -> None:

@@ -51,7 +51,7 @@ _READ_BYTES = 2**17
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """Content-Type and status as sent, and the body as a browser would see it.
+    """Content-Type (all lines, joined) and status as sent, and the body as a browser would see it.
 
     status: None where it is no number
     fields: of the header, by their names in lower case
@@ -102,7 +102,7 @@ def read_http(block: bytes, max_body_bytes: int) -> HttpResponse:
         elif (decoded := _decode(body, coding, max_body_bytes + 1)) is not None:
             # A body may be cut between two members. Then only its length tells.
             body, whole = decoded.text, whole and decoded.whole and not _is_shorter(sent_bytes, fields)
-    return HttpResponse(fields.get("content-type"), body, _status_of(head), fields, whole)
+    return HttpResponse(_content_type(lines), body, _status_of(head), fields, whole)
 
 
 def is_response(block: bytes) -> bool:
@@ -114,6 +114,11 @@ def _is_shorter(sent_bytes: int, fields: Mapping[str, str]) -> bool:
     """Whether a body has fewer bytes than its Content-Length says."""
     length = fields.get("content-length", "")
     return length.isascii() and length.isdigit() and len(length) < _MOST_DIGITS and sent_bytes < int(length)
+
+
+def _content_type(lines: Sequence[tuple[str, str]]) -> str | None:
+    """The values of all Content-Type lines, joined by commas as in the Fetch standard: the last valid type counts."""
+    return ", ".join(value for name, value in lines if name.lower() == "content-type" and value) or None
 
 
 def _codings(lines: Sequence[tuple[str, str]], field: str) -> list[str]:

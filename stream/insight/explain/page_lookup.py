@@ -3,11 +3,13 @@
 The argument PAGE is a URL, an id, a file with one page, or a file with one verdict line or report.
 """
 
+import contextlib
 import errno
 import mmap
 import os
+import shutil
 import struct
-import time
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -38,8 +40,6 @@ _SEARCH_BATCH = 4_096
 """Entries per search: 1 MB, which stays in the processor's cache."""
 _STDIN = "-"  # the same as in stream/files/inputs.py
 _PAGE_ENDINGS = {".html": "text/html", ".htm": "text/html", ".xhtml": "text/html", ".txt": "text/plain"}
-_WARC = b"WARC/"
-_COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"BZh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,19 +256,38 @@ def read_page_argument(name: str, url: str, flag: str, settings: InputSettings) 
     """
     url = as_utf8(url)
     if name != _STDIN and not _is_file(name):
+        if url:
+            rule = "needs the file of a page, and there is no such file"
+            raise SettingError(flag, rule, as_utf8(name), f"check the name, or leave {flag} out")
         return ExplainInput(as_utf8(name))
+    if name != _STDIN:
+        return _read_file(name, Path(name), url, flag, settings)
+    with tempfile.NamedTemporaryFile(prefix="spotsieve-explain-") as spool:
+        try:
+            with os.fdopen(os.dup(0), "rb") as file:
+                shutil.copyfileobj(file, spool)
+            spool.flush()
+        except OSError as error:
+            then = "pipe a verdict line or a page, and check the disk of TMPDIR"
+            raise InputError("standard input", f"cannot be read: {error.strerror}", None, then) from None
+        return _read_file(name, Path(spool.name), url, flag, settings)
+
+
+def _read_file(name: str, path: Path, url: str, flag: str, settings: InputSettings) -> ExplainInput:
+    """Read a verdict line, the one page of a file with records, or a page itself. path: of a copy of standard input"""
     try:
-        raw = _read(name, settings.max_page_bytes)
+        with path.open("rb") as file:
+            raw = file.read(settings.max_page_bytes + 1)
     except OSError as error:
         raise InputError(name, f"cannot be read: {error.strerror}", None, "check the path") from None
     if name == _STDIN and not raw.strip():
         raise InputError("standard input", "is empty", None, "pipe a verdict line or a page; did grep find no line?")
     recorded = _only_line(name, raw)
     if recorded is not None:
+        if url:
+            raise SettingError(flag, "must not be used with a verdict line, which has the URL", url, "leave it out")
         return ExplainInput(recorded.id, None, recorded)
-    if name != _STDIN and (raw.lstrip().startswith((b"{", _WARC, _WARC.lower())) or raw.startswith(_COMPRESSED)):
-        return _only_page(name, url, flag, settings)
-    return _plain_page(name, raw, url, settings)
+    return _only_page(name, path, raw, url, flag, settings) or _plain_page(name, path, raw, url, settings)
 
 
 def _is_file(name: str) -> bool:
@@ -281,15 +300,6 @@ def _is_file(name: str) -> bool:
         raise InputError(as_utf8(name), f"cannot be read: {error.strerror}", None, "check the path") from None
 
 
-def _read(name: str, max_bytes: int) -> bytes:
-    """The content of a file, truncated after max_bytes + 1."""
-    if name == _STDIN:
-        with os.fdopen(os.dup(0), "rb") as file:
-            return file.read()
-    with Path(name).open("rb") as file:
-        return file.read(max_bytes + 1)
-
-
 def _only_line(name: str, raw: bytes) -> RecordedVerdict | None:
     """The verdict in a file with one verdict line or report; None for other content. Raises SettingError."""
     lines = [line for line in raw.split(b"\n", 2) if line.strip()]
@@ -300,13 +310,30 @@ def _only_line(name: str, raw: bytes) -> RecordedVerdict | None:
     return recorded
 
 
-def _only_page(name: str, url: str, flag: str, settings: InputSettings) -> ExplainInput:
-    """The page of a file with one page. Raises SettingError if the file has none or several."""
-    from spotsieve.stream.files.inputs import check_inputs
-    from spotsieve.stream.files.reader import pages_of
+def _only_page(name: str, path: Path, raw: bytes, url: str, flag: str, settings: InputSettings) -> ExplainInput | None:
+    """The page of a file of records with one page; None for a file that is a page itself.
 
+    raw: the first bytes of the file  Raises SettingError if the file has no page or several.
+    """
+    from spotsieve.stream.files.compression import compression_of
+    from spotsieve.stream.files.formats import FORMATS
+    from spotsieve.stream.files.inputs import Input
+    from spotsieve.stream.files.reader import pages_of
+    from spotsieve.stream.files.saved_pages import MHTML, SINGLE_FILE
+
+    format_ = next((one for one in FORMATS if one.recognizes(raw)), None)
+    if format_ is None and compression_of(raw) is None:
+        return None
+    source = name if name == _STDIN else as_utf8(str(path.resolve()))
+    pages = pages_of([Input(path.resolve(), source, None)], settings)
+    if format_ in (MHTML, SINGLE_FILE):
+        if url:
+            return None
+        with contextlib.suppress(InputError):  # A saved page without a URL is still a page.
+            return next((ExplainInput(page.url, page) for page in pages), None)
+        return None
     found = list[Page]()
-    for page in pages_of(check_inputs([name]), settings):
+    for page in pages:
         found.append(page)
         if len(found) > 1 and not url:
             break
@@ -320,20 +347,20 @@ def _only_page(name: str, url: str, flag: str, settings: InputSettings) -> Expla
     return ExplainInput(named[-1].url, named[-1])
 
 
-def _plain_page(name: str, raw: bytes, url: str, settings: InputSettings) -> ExplainInput:
+def _plain_page(name: str, path: Path, raw: bytes, url: str, settings: InputSettings) -> ExplainInput:
     """The page whose HTML or text is the file's content. Raises PageError."""
     from spotsieve.stream.sign.intake import make_page
 
-    now = int(time.time() * 1000) if name == _STDIN else int(Path(name).stat().st_mtime * 1000)
+    written = int(path.stat().st_mtime * 1000)
     page = make_page(
         raw,
-        source=name if name == _STDIN else as_utf8(str(Path(name).resolve())),
+        source=name if name == _STDIN else as_utf8(str(path.resolve())),
         partition=0,
         offset=0,
         url=url,
         content_type=_PAGE_ENDINGS.get(Path(name).suffix.lower()),
-        event_time_ms=now,
-        latest_ms=now,
+        event_time_ms=written,
+        latest_ms=written,
         max_page_bytes=settings.max_page_bytes,
     )
     return ExplainInput(url or as_utf8(name), page)

@@ -1,5 +1,6 @@
-"""Names of the parts of a backfill's outputs, one per input, and the Parquet file of verdicts.
+"""Names of the parts of a backfill's outputs, one per input, claims of directories, and the Parquet file of verdicts.
 
+    DIR/.spotsieve-backfill    {"run", "host", "state"} of the run that writes to the directory, until it is complete
     DIR/00003-NAME    NAME of the fourth input, whose format its records keep; NAME.parquet for verdicts, NAME.jsonl
                       for rejected records
 
@@ -8,8 +9,10 @@ Rows of verdicts have the fields of the lines of `filter --verdicts` (stream/fil
 
 import contextlib
 import importlib.util
+import json
+import socket
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from spotsieve.stream.base.errors import SettingError
@@ -19,8 +22,8 @@ from spotsieve.stream.base.verdict import Verdicts
 from spotsieve.stream.files.compression import COMPRESSORS
 from spotsieve.stream.files.formats import FORMATS, UNWRITTEN_ENDINGS
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.remote import shown_url
-from spotsieve.stream.files.targets import target_of, write_error
+from spotsieve.stream.files.remote import RemoteFile, is_url, shown_url
+from spotsieve.stream.files.targets import PARTIAL, target_of, write_error
 from spotsieve.stream.files.verdict_lines import CLUSTER, ClusterIds, verdict_fields
 
 _COLUMNS = (
@@ -35,6 +38,9 @@ _COLUMNS = (
     "replaces",
     "replaced_url",
 )
+_LONGEST_NAME = 255
+"""Most bytes of the name of a file, with the suffix of an incomplete one."""
+CLAIM = ".spotsieve-backfill"
 _GROUP_ROWS = 50_000
 _WRITTEN_ENDINGS = {
     ending: one.written_as.endings[0] for one in FORMATS if one.written_as != one for ending in one.endings
@@ -54,10 +60,12 @@ def parts_of(number: int, file: Input, out: str | None, verdicts: str | None, re
     """Parts of an input. number: its place among the inputs  out, verdicts, rejected: directories or URLs, or None"""
     name = PurePosixPath(file.source).name or "pages"
     stem = f"{number:05}-{name.split('.', 1)[0] or 'pages'}"
+    written = f"{number:05}-{_written_as(name)}"
+    ending = "".join(PurePosixPath(written).suffixes[-2:])
     return Parts(
-        out and _within(out, f"{number:05}-{_written_as(name)}"),
-        verdicts and _within(verdicts, f"{stem}.parquet"),
-        rejected and _within(rejected, f"{stem}.jsonl"),
+        out and _within(out, written.removesuffix(ending), ending),
+        verdicts and _within(verdicts, stem, ".parquet"),
+        rejected and _within(rejected, stem, ".jsonl"),
     )
 
 
@@ -74,8 +82,62 @@ def _written_as(name: str) -> str:
     return inner.name.removesuffix("".join(endings)) + "".join(kept) + packed
 
 
-def _within(directory: str, name: str) -> str:
-    return f"{directory.rstrip('/')}/{escape_control_characters(name)}"
+def _within(directory: str, stem: str, ending: str) -> str:
+    """The place of a file in a directory. The stem is cut if the name would be too long for a file."""
+    ending = escape_control_characters(ending)
+    most = _LONGEST_NAME - len(PARTIAL) - len(ending.encode())
+    if most < _LONGEST_NAME // 2:
+        stem, ending, most = stem + ending, "", _LONGEST_NAME - len(PARTIAL)
+    return (
+        f"{directory.rstrip('/')}/{escape_control_characters(stem).encode()[:most].decode('utf-8', 'ignore')}{ending}"
+    )
+
+
+def claim_directory(flag: str, directory: str, run: str, state: Path) -> None:
+    """Record in an output directory that this run writes to it. Raises SettingError if another run does.
+
+    flag: the output  run: id of the run  state: its state directory, which has one run at a time
+    Stores without exclusive creation, such as S3, refuse only runs that start later.
+    """
+    name = _within(directory, CLAIM, "")
+    mine = {"run": run, "host": socket.gethostname(), "state": str(state.resolve())}
+    content = json.dumps(mine).encode()
+    try:
+        if is_url(name):
+            remote = RemoteFile(name, SettingError)
+            if not remote.exists():
+                file = remote.open_to_write("")
+                file.write(content)
+                file.close()
+                return
+            claimed = remote.open_to_read().read()
+        else:
+            with contextlib.suppress(FileExistsError), Path(name).open("xb") as file:
+                file.write(content)
+            claimed = Path(name).read_bytes()
+    except OSError as error:
+        then = "choose a directory that can be written"
+        raise SettingError(f"--{flag}", f"cannot be written: {error.strerror}", directory, then) from None
+    try:
+        owner = {key: str(value) for key, value in json.loads(claimed).items()}
+    except (ValueError, AttributeError):
+        owner = {}
+    if owner.get("run") != run and owner != mine | {"run": owner.get("run")}:
+        what = f"of the state {owner.get('state', 'unknown')} on {owner.get('host', 'unknown')}"
+        rule = f"has the parts of another backfill that is not complete, {what}"
+        then = f"choose another directory; if that run was given up, remove {shown_url(name)}"
+        raise SettingError(f"--{flag}", rule, shown_url(directory), then)
+
+
+def release_directory(directory: str) -> None:
+    """Remove the claim of a complete run."""
+    name = _within(directory, CLAIM, "")
+    # A claim that stays is reported by the next run, with the way to remove it.
+    with contextlib.suppress(OSError, SettingError):
+        if is_url(name):
+            RemoteFile(name, SettingError).remove("")
+        else:
+            Path(name).unlink(missing_ok=True)
 
 
 def check_pyarrow() -> None:

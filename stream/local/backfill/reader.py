@@ -23,7 +23,7 @@ from spotsieve.stream.local.against import Checkpoint, OtherStates, StateVerdict
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.parts import Parts, VerdictRows
 from spotsieve.stream.local.batch_reader import BatchReader, FileBatch
-from spotsieve.stream.local.engines import sign_pages, with_unsigned
+from spotsieve.stream.local.engines import sign_every_page, with_unsigned
 from spotsieve.stream.local.file_filter import RecordOutput, TextColumns, count_pages, write_outcomes
 from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
@@ -97,7 +97,7 @@ class Reader:
         records, found, notice = tuple[bytes, ...](), None, ""
         unsigned: Mapping[int, Exception] = {}
         if pages:
-            signatures, unsigned = sign_pages(self._scheme, pages)
+            signatures, unsigned = sign_every_page(self._scheme, pages)
             notice = poison_notice(signatures, unsigned, of_query=False) if unsigned else ""
             if self._others is not None:
                 found = self._others.find(signatures)

@@ -16,10 +16,10 @@ from spotsieve.stream.base.settings.digest import settings_digest, verdict_setti
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
 from spotsieve.stream.files.inputs import Input, total_bytes
-from spotsieve.stream.files.targets import output_exists
+from spotsieve.stream.files.targets import output_exists, place_of
 from spotsieve.stream.local.against import Checkpoint, keep_checkpoints, kept_checkpoints, log_ids_of
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY, JudgedPages, OutcomeStore, remove_outcomes
-from spotsieve.stream.local.backfill.parts import Parts, parts_of
+from spotsieve.stream.local.backfill.parts import Parts, claim_directory, parts_of, release_directory
 from spotsieve.stream.local.backfill.reader import SignedRecords
 from spotsieve.stream.local.backfill.rounds import RoundEngine, Shards
 from spotsieve.stream.local.backfill.run_file import (
@@ -208,6 +208,7 @@ class Backfill:
         self._directory, self._settings, self._scheme = directory, settings, scheme
         self._digest = settings_digest(verdict_settings_text(settings))
         self._against, self._timeout_s = against, timeout_s
+        self._outputs = {flag: place_of(name) for flag, name in outputs.items() if name is not None}
         wanted = run_description(self._digest, settings.input, inputs, outputs, against, with_clusters, with_text)
         run = find_unfinished_run(directory, wanted)
         self.resumed = run is not None
@@ -277,6 +278,8 @@ class Backfill:
         sources = [task.file.source for task in self.tasks]
         log_ids = log_ids_of(self._against)
         check_and_note_inputs(self._directory, self._settings.input, sources, self.local.knows_source, log_ids)
+        for flag, directory in self._outputs.items():
+            claim_directory(flag, directory, self._run["id"], self._directory)
         self.run_file = RunFile(self._directory, self._run)
         if self.resumed:
             self.run_file.check_log(identity)
@@ -320,6 +323,8 @@ class Backfill:
         summary = self._summary(self.run_file, self.local.entry_count)
         summary.interrupted = not is_complete
         if is_complete:
+            for directory in self._outputs.values():  # Before the end: nothing opens a complete run again.
+                release_directory(directory)
             self.run_file.complete(summary.entries, len(summary.faults))
             shutil.rmtree(self._directory / DIRECTORY / AGAINST, ignore_errors=True)
         return summary

@@ -1,5 +1,6 @@
 """The class Deduplicator of the library, and its verdicts: an engine in memory or over a state, or queries of one."""
 
+import contextlib
 import os
 import threading
 import time
@@ -9,21 +10,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, NoReturn, Self, Unpack
 
 from spotsieve.stream.base.batches import batches
 from spotsieve.stream.base.errors import SettingError, StateError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.load import load_chosen, stored_values
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import Entry, Signatures
+from spotsieve.stream.base.signature import Entry, Signatures, logged_url
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
-from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, sign_pages
-from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, open_to_add, open_to_query
+from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, page_text, sign_every_page
+from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, file_errors, open_to_add, open_to_query
 from spotsieve.stream.local.library.keywords import SchemeName, SettingKeywords
 from spotsieve.stream.local.library.pages import CrawledPage, PageMaker
 from spotsieve.stream.sign.schemes import Scheme
-from spotsieve.stream.sign.schemes.prepared_pages import ExtractedText, text_of
+from spotsieve.stream.sign.schemes.prepared_pages import ExtractedText
 
 _KINDS: dict[int, Literal["novel", "unchecked"]] = {Kind.NOVEL: "novel", Kind.UNCHECKED: "unchecked"}
 _REASONS = {int(reason): reason.label for reason in Reason}
@@ -41,7 +42,7 @@ class Original:
 class EmittedVerdict:
     """The verdict of a page that a crawler keeps.
 
-    id: the given id, as text  url: the given URL
+    id: the given id, as text, cut to 2,048 bytes  url: the given URL
     kind: novel (no earlier page is its original), or unchecked (it cannot be compared, like an empty page)
     reason: the reason, as docs/guide.md lists them: no_match, empty, ...
     original, score: None; only a duplicate has them
@@ -68,7 +69,7 @@ class EmittedVerdict:
 class DuplicateVerdict:
     """The verdict of a page that a crawler drops.
 
-    id: the given id, as text  url: the given URL
+    id: the given id, as text, cut to 2,048 bytes  url: the given URL
     kind: duplicate
     reason: the reason, as docs/guide.md lists them: contained, near, exact, ...
     original: the page that it is a copy of
@@ -111,7 +112,8 @@ def _verdicts_of(batch: "_Batch", parts: Iterable[Verdicts], text_by: Scheme | N
             part.replaces,
             strict=True,
         )
-        for row, ((name, page), kind, reason, score, original, replaced) in enumerate(columns):
+        for row, (page, kind, reason, score, original, replaced) in enumerate(columns):
+            name = logged_url(page.label)  # as the state and `original` of its copies have it
             if kind == Kind.DUPLICATE:
                 assert original is not None
                 yield DuplicateVerdict(name, page.url, "duplicate", _REASONS[reason], _original(original), score)
@@ -119,8 +121,7 @@ def _verdicts_of(batch: "_Batch", parts: Iterable[Verdicts], text_by: Scheme | N
                 replaces = None if replaced is None else _original(replaced)
                 text = None
                 if text_by is not None and kind == Kind.NOVEL and part.marks is not None:
-                    marks = part.marks.of_page(row)
-                    text = None if marks is None else text_of(page, text_by, marks)
+                    text = page_text(page, text_by, part.marks.of_page(row))
                 yield EmittedVerdict(name, page.url, _KINDS[kind], _REASONS[reason], replaces=replaces, text=text)
         first += len(part)
 
@@ -130,18 +131,22 @@ def _original(entry: Entry) -> Original:
 
 
 def _path(name: str, value: object) -> Path:
-    """An argument as a path. Raises SettingError."""
+    """An argument as a path. Raises SettingError, also for a URL, which to Path is a directory such as "s3:"."""
     if not isinstance(value, str | Path):
         value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if not isinstance(value, str):
             raise SettingError(name, "must be a path: text or a Path", value, "such as 'seen'")
+    if isinstance(value, str) and "://" in value:
+        raise SettingError(name, "must be a directory of this machine", value, "states cannot be used at URLs")
     return Path(value)
 
 
 PageInput = CrawledPage | tuple[str | int, str, str | bytes]
 """A page for add_many and query_many: an (id, url, body), or a longer tuple of the fields of CrawledPage."""
-_Batch = Sequence[tuple[str, Page]]
-"""Pages with their ids as text."""
+_Batch = Sequence[Page]
+"""Pages, whose labels are their ids."""
+_not_ours = list[Callable[[], None]]()
+"""States of the process that this one was forked from. Collecting them as garbage would close their files."""
 
 
 class Deduplicator:
@@ -214,10 +219,12 @@ class Deduplicator:
         if read_only and text:
             rule = "needs a Deduplicator that adds pages, and this one is read_only"
             raise SettingError("text", rule, None, "leave out text or read_only")
-        if read_only:
-            self._use(open_to_query(place, settings_for), clock)
-        else:
-            self._use(open_to_add(place, settings_for, against=others, with_marks=text), clock, text)
+        with file_errors(place):
+            if read_only:
+                opened = open_to_query(place, settings_for)
+            else:
+                opened = open_to_add(place, settings_for, against=others, with_marks=text)
+        self._use(opened, clock, text)
 
     @classmethod
     def from_engine(cls, opened: OpenEngine) -> Self:
@@ -232,7 +239,7 @@ class Deduplicator:
         self._engine, self._view, self._release = opened.engine, opened.view, opened.close
         self._maker = PageMaker(opened.settings.input, clock)
         self._lock = threading.Lock()
-        self._open, self._failed = True, False
+        self._open, self._failed, self._process = True, False, os.getpid()
         self._idle = IdleOwner(self._engine, self._lock).start() if isinstance(self._engine, LocalEngine) else None
 
     @property
@@ -243,8 +250,7 @@ class Deduplicator:
     @property
     def known_pages(self) -> int:
         """Number of pages that can be originals: novel pages within the deduplication window."""
-        with self._lock:
-            self._check_open()
+        with self._usable():
             return self._view.entry_count
 
     def add(
@@ -321,6 +327,9 @@ class Deduplicator:
 
     def close(self) -> None:
         """Write buffered data and release the directory. A second call does nothing. Raises StateError."""
+        if self._is_forked:
+            _not_ours.append(self._release)  # The state belongs to the process that opened it.
+            return
         with self._lock:
             was_open, self._open = self._open, False
         if was_open:
@@ -338,8 +347,7 @@ class Deduplicator:
     def _judge(self, batch: _Batch) -> Iterator[Verdict]:
         assert self._engine is not None
         signatures, unsigned = self._sign(batch)
-        with self._lock:
-            self._check_open()
+        with self._usable():
             if self._failed:
                 then = "close it and open it again; pages with a verdict are kept on disk"
                 raise StateError(NAME, "was interrupted in a batch, and cannot add pages any more", None, then)
@@ -351,13 +359,13 @@ class Deduplicator:
 
     def _query(self, batch: _Batch) -> Iterator[Verdict]:
         signatures, unsigned = self._sign(batch)
-        with self._lock:
-            self._check_open()
+        with self._usable():
             parts = list(mark_unsigned(self._view.query(signatures), signatures, unsigned))
         return _verdicts_of(batch, parts)
 
     def _sign(self, batch: _Batch) -> tuple[Signatures, Mapping[int, Exception]]:
-        return sign_pages(self._scheme, [page for _, page in batch])
+        self._check_process()
+        return sign_every_page(self._scheme, batch)
 
     def _act_on_batch(self, pages: Iterable[PageInput], act: Callable[[_Batch], Iterator[Verdict]]) -> list[Verdict]:
         batch = [self._maker.make_from(page) for page in pages]
@@ -387,7 +395,31 @@ class Deduplicator:
     def _batches(self, pages: Iterable[PageInput]) -> Iterator[_Batch]:
         """Pages in batches. Pages before an error are yielded before it is raised."""
         limits, made = self._settings.service, (self._maker.make_from(page) for page in pages)
-        return batches(made, limits.batch_pages, limits.batch_bytes, lambda one: len(one[1].body))
+        return batches(made, limits.batch_pages, limits.batch_bytes, lambda page: len(page.body))
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is a forked copy of the owner of a directory."""
+        return isinstance(self._engine, LocalEngine) and self._process != os.getpid()
+
+    def _check_process(self) -> None:
+        """Raises StateError in a fork of the process that opened the state."""
+        if self._is_forked:
+            rule = f"must be used only by process {self._process}, which opened the state, and this is a fork of it"
+            then = "open it with read_only=True here, or send the pages to that process"
+            raise StateError(NAME, rule, os.getpid(), then)
+
+    @contextlib.contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Hold the lock of the open state. Raises StateError in a forked process, ValueError after close()."""
+        self._check_process()  # Before the lock, which a thread of the other process may hold for ever.
+        with self._lock:
+            self._check_open()
+            yield
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: copies would write to one state."""
+        raise TypeError("A Deduplicator cannot be pickled or copied. Send the pages to the process that opened it.")
 
     def _check_open(self) -> None:
         if not self._open:

@@ -141,6 +141,17 @@ def open_to_add(
         return OpenEngine(settings, engine.engine.scheme, engine, view, opening.pop_all().close)
 
 
+@contextlib.contextmanager
+def file_errors(place: Path | None) -> Iterator[None]:
+    """Raise an error of the file system as a StateError. place: of the state, for errors that name no file"""
+    try:
+        yield
+    except OSError as error:
+        then = "check its name, and run the program as its owner"
+        name = str(error.filename or place or "the state")
+        raise StateError(NAME, f"cannot use its files: {error.strerror or error}", name, then) from None
+
+
 def _check_not_owned(directories: Iterable[Path]) -> None:
     """Check that this process adds to none of these states. Raises StateError."""
     for directory in directories:

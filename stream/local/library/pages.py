@@ -4,7 +4,7 @@ import logging
 import operator
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -34,6 +34,8 @@ class CrawledPage(NamedTuple):
     time zone), ISO 8601 text, or epoch seconds or milliseconds; without it, now
     rank: a number or a date by which policy.keep = "highest" or "lowest" chooses between copies. These policies need
     input.rank_from, whose path has no effect here.
+
+    In all fields but id and body, NaN, NaT and pandas.NA count as None.
     """
 
     id: str | int
@@ -54,8 +56,8 @@ class PageMaker:
         self._clock = clock
         self._ranked, self._warned = bool(settings.rank_from), False
 
-    def make_from(self, value: object) -> tuple[str, Page]:
-        """The id as text, and the page, of a tuple of the first fields of CrawledPage. Raises PageError."""
+    def make_from(self, value: object) -> Page:
+        """The page of a tuple of the first fields of CrawledPage. Raises PageError."""
         if not isinstance(value, tuple | list) or not 3 <= len(value) <= len(CrawledPage._fields):
             rule = "must be an (id, url, body) or a CrawledPage"
             raise PageError(
@@ -63,9 +65,10 @@ class PageMaker:
             )
         return self.make(CrawledPage(*value))
 
-    def make(self, given: CrawledPage) -> tuple[str, Page]:
-        """The id as text, and the page. Raises PageError, which names the page and its fault."""
+    def make(self, given: CrawledPage) -> Page:
+        """The page, whose label is the id as text. Raises PageError, which names the page and its fault."""
         name = _name_of(given.id)
+        given = CrawledPage(given.id, _present(given.url), given.body, *map(_present, given[3:]))
         body, url = _body_of(name, given.body), _text_of(name, "url", given.url) or ""
         content_type = _text_of(name, "content_type", given.content_type)
         now_ms = int(self._clock() * 1000)
@@ -91,7 +94,19 @@ class PageMaker:
             LOGGER.warning(
                 "page %s has no readable rank and is preferred least; later such pages are not logged", shown
             )
-        return name, page
+        return page
+
+
+def _present(value: Any) -> Any:
+    """The value; None for a missing one of a data frame: NaN, NaT or pandas.NA, which differ from themselves."""
+    if value is None or isinstance(value, str | int):
+        return value
+    try:
+        return None if bool(value != value) else value
+    except (TypeError, ArithmeticError):
+        return None  # pandas.NA is neither true nor false, and a signalling NaN cannot be compared.
+    except ValueError:
+        return value  # An array is no value of a field.
 
 
 def _name_of(given: object) -> str:

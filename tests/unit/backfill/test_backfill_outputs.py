@@ -1,6 +1,7 @@
 """Parts of a backfill lie where nothing else does, are named as of what they hold, and survive what else writes."""
 
 import fcntl
+import gzip
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import fsspec
 import psutil
 import pytest
 
@@ -18,6 +20,7 @@ from spotsieve.stream.base.errors import (
     EXIT_OK,
     EXIT_SETTING,
     InputError,
+    SettingError,
     StateError,
     StateLockedError,
 )
@@ -29,10 +32,10 @@ from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
-from spotsieve.stream.local.backfill.parts import Parts, VerdictRows, parts_of
+from spotsieve.stream.local.backfill.parts import Parts, VerdictRows, claim_directory, parts_of, release_directory
 from spotsieve.stream.local.backfill.reader import Reader
 from spotsieve.stream.local.batch_reader import FileBatch
-from tests.fixtures.backfills import backfilled, logged_pages, records_out, write_inputs
+from tests.fixtures.backfills import after, backfilled, logged_pages, records_out, write_inputs
 from tests.fixtures.waiting import SECONDS, wait_until
 
 LINE = json.dumps({"url": "https://a.example/1", "body": "a page of some words"}).encode() + b"\n"
@@ -92,7 +95,7 @@ def test_readers_elsewhere_write_where_the_command_was_given(
     monkeypatch.chdir(tmp_path)
     told = list[Parts]()
     monkeypatch.setattr(
-        "spotsieve.stream.cli.backfill._check_inputs_stay", lambda backfill: told.extend(backfill.parts)
+        "spotsieve.stream.cli.backfill._check_inputs_stay", lambda backfill, _: told.extend(backfill.parts)
     )
     assert main(["backfill", str(pages), "--out", "out", "--state", str(tmp_path / "state")]) == EXIT_OK
     assert [parts.out for parts in told] == [str(tmp_path / "out" / "00000-pages.jsonl")]
@@ -130,12 +133,17 @@ def test_an_input_that_is_named_twice_is_read_once(
     assert "a file is named twice; it is read once" in capsys.readouterr().err
 
 
-def test_an_output_name_that_no_file_can_have_is_refused(
-    tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    long = pages.rename(tmp_path / ("n" * 248 + ".jsonl"))
-    said = refused(capsys, long, "--verdicts", tmp_path / "verdicts", "--state", tmp_path / "state")
-    assert "cannot be written: File name too long" in said
+@pytest.mark.parametrize("stem", ["n" * 246, "ü" * 123, "\x01" * 246, os.fsdecode(b"\xff" * 246)])
+def test_an_input_of_the_longest_name_has_parts_of_shorter_names(tmp_path: Path, pages: Path, stem: str) -> None:
+    long = pages.rename(tmp_path / f"{stem}.jsonl.gz")
+    long.write_bytes(gzip.compress(LINE))
+    outputs = [word for flag in ("out", "verdicts", "rejected") for word in (f"--{flag}", str(tmp_path / flag))]
+    assert main(["backfill", str(long), "--state", str(tmp_path / "state"), *outputs]) == EXIT_OK
+    for flag, ending in (("out", ".jsonl.gz"), ("verdicts", ".parquet"), ("rejected", ".jsonl")):
+        (part,) = (tmp_path / flag).iterdir()
+        assert part.name.startswith("00000-")
+        assert part.name.endswith(ending)
+        assert 220 < len(os.fsencode(part.name)) <= 247
 
 
 @pytest.mark.parametrize(
@@ -214,6 +222,53 @@ def test_a_second_command_leaves_the_run_of_the_first_alone(tmp_path: Path) -> N
         with pytest.raises(StateLockedError):
             backfilled(names, tmp_path, settings)
     assert (tmp_path / "state" / DIRECTORY / LOG_FILE).read_bytes() == kept
+
+
+def test_a_directory_takes_the_parts_of_one_run_at_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names, settings = write_inputs(tmp_path, "jsonl"), Settings()
+    one = tmp_path / "one"
+    assert backfilled(names, one, settings, stopped=after(2), batch_pages=3).interrupted
+    for flag in ("out", "verdicts", "rejected"):
+        others: list[str | Path] = [names[0], f"--{flag}", one / flag, "--state", tmp_path / "two", "--force"]
+        said = refused(capsys, *others)
+        assert f"--{flag} has the parts of another backfill that is not complete, of the state {one / 'state'}" in said
+        assert f"remove {one / flag / '.spotsieve-backfill'}" in said
+    assert not backfilled(names, one, settings, batch_pages=3).interrupted
+    assert not [path for flag in ("out", "verdicts", "rejected") for path in (one / flag).glob(".*")]
+    assert main(["backfill", names[0], "--out", str(tmp_path / "new"), "--state", str(tmp_path / "two")]) == EXIT_OK
+
+
+@pytest.mark.parametrize("step", ["release_directory", "RunFile.complete"])
+def test_a_run_that_is_killed_at_its_end_leaves_no_claim_behind(
+    step: str, tmp_path: Path, pages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    given = ["backfill", str(pages), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state")]
+    with monkeypatch.context() as killing:
+        killing.setattr(f"spotsieve.stream.local.backfill.run.{step}", kill)
+        assert main(given) == EXIT_INTERRUPTED
+    assert main(given) == EXIT_OK
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_a_directory_at_a_url_takes_the_parts_of_one_run_at_a_time(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    claim_directory("out", "memory://out/", "1", tmp_path / "one")
+    claim_directory("out", "memory://out", "1", tmp_path / "moved")  # The same run.
+    claim_directory("out", "memory://out", "2", tmp_path / "one")  # The same state.
+    rule = "--out has the parts of another backfill that is not complete, of the state .*one on .*memory://out"
+    with pytest.raises(SettingError, match=rule):
+        claim_directory("out", "memory://out", "2", tmp_path / "two")
+    release_directory("memory://out")
+    release_directory("memory://out")
+    claim_directory("out", "memory://out", "2", tmp_path / "two")
+    memory.pipe("/out/.spotsieve-backfill", b"")
+    with pytest.raises(SettingError, match="of the state unknown on unknown"):
+        claim_directory("out", "memory://out", "2", tmp_path / "two")
+    memory.store.clear()
 
 
 @pytest.mark.parametrize("library", ["numpy", "rocksdict"])

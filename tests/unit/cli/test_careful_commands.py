@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from spotsieve import Deduplicator
 from spotsieve.state.store.rocks_errors import rocks_errors
-from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_STATE, StateError
+from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_STATE, SettingError, StateError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
+from spotsieve.stream.cli.options import directory
 from tests.fixtures.filter_crawl import ROOT, filter_json, lines, page
 
 PAGES = 30
@@ -24,13 +26,13 @@ PAGES = 30
 @pytest.fixture
 def state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """Thirty pages of one host, and two below one path."""
-    path, directory = tmp_path / "crawl.jsonl", tmp_path / "state"
+    path, made = tmp_path / "crawl.jsonl", tmp_path / "state"
     pages = [page(number) for number in range(PAGES)]
     for one in pages[:2]:
         one["url"] = one["url"].replace("example.com/", "example.com/news/")
     path.write_bytes(lines(pages))
-    filter_json(capsys, path, "--state", directory)
-    return directory
+    filter_json(capsys, path, "--state", made)
+    return made
 
 
 def test_a_prefix_of_everything_is_refused_with_what_it_names(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,6 +100,40 @@ def test_the_share_is_of_the_pages_that_are_not_forgotten(state: Path, capsys: p
     assert main([*forget, "--url-prefix", "https://example.com/news/", "--yes", "--max-share", "0.4"]) == 0
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "state snapshot state/index/copy --state state",
+        "state snapshot snapshot/copy --state state",
+        "state restore snapshot --state state/index",
+        "state restore snapshot --state snapshot/copy",
+        "state import export.jsonl --state state/index/copy",
+        "state split state --shards 2 -o state/index/copy",
+        "filter crawl.jsonl --state state/index",
+        "filter crawl.jsonl --state snapshot/index",
+        "backfill crawl.jsonl --state state/index/copy --out novel",
+    ],
+)
+def test_no_state_is_made_in_the_database_of_a_state_or_in_a_snapshot(
+    command: str, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["state", "snapshot", "snapshot", "--state", str(state)]) == 0
+    assert main(["state", "export", "--state", str(state), "--out", "export.jsonl"]) == 0
+    before = {path: path.is_dir() for name in ("state/index", "snapshot") for path in (tmp_path / name).iterdir()}
+    capsys.readouterr()
+    assert main(command.split()) == EXIT_STATE
+    error = capsys.readouterr().err
+    assert "must be outside of the database" in error or "must be outside of the snapshot" in error
+    with pytest.raises(StateError, match=r"did you mean .*/state\?"):
+        Deduplicator(state / "index")
+    after = {path: path.is_dir() for name in ("state/index", "snapshot") for path in (tmp_path / name).iterdir()}
+    assert [path for path, is_folder in after.items() if is_folder] == [
+        path for path, is_folder in before.items() if is_folder
+    ]
+    assert main(["state", "verify", str(state)]) == main(["state", "verify", "snapshot"]) == 0
+
+
 @pytest.mark.parametrize("share", ["nan", "inf", "-0.1", "1.5", "half", ""])
 def test_a_share_that_is_none_is_refused(share: str, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -142,6 +178,17 @@ def test_a_full_standard_output_is_told_in_one_line(command: str, state: Path, t
         ("backfill crawl.jsonl --state new --out novel --cluster-ids", "--cluster-ids needs --verdicts"),
         ("filter crawl.jsonl --stdin-name tail --out novel.jsonl", "--stdin-name needs standard input among the files"),
         ("query crawl.jsonl --stdin-name tail --state state", "--stdin-name needs standard input among the files"),
+        ("query crawl.jsonl --state state --all --json", "--all needs an output of verdicts"),
+        ("query crawl.jsonl --state state --all --pages -", "--all needs an output of verdicts"),
+        ("clusters v.jsonl --csv -o clusters.jsonl", "--csv must not be used with an --out that has the suffix"),
+        ("clusters v.jsonl --csv -o clusters.json.gz", "--csv must not be used with an --out that has the suffix"),
+        ("review crawl.jsonl --newest 5 -o review.html", "--newest needs --topic"),
+        ("calibrate crawl.jsonl --labels labels.jsonl --sizes 5", "--sizes must not be used with --labels"),
+        ("calibrate crawl.jsonl --labels labels.jsonl --smallest 4", "--smallest must not be used with --labels"),
+        ("score crawl.jsonl --positive 0", "--positive must not be used without labels"),
+        ("demo --crawl demo.jsonl --keep", "--keep must not be used with --crawl"),
+        ("demo --crawl demo.jsonl --json", "--json must not be used with --crawl"),
+        ("explain p1 --state state --url https://a.example/", "--url needs the file of a page"),
         ("explain p1 --state state --other-url https://a.example/", "--other-url needs the file OTHER"),
         ("explain p1 p2 --state state --other-url https://a.example/", "--other-url must not be used with --state"),
     ],
@@ -155,6 +202,39 @@ def test_a_flag_without_effect_is_refused(
     (line,) = capsys.readouterr().err.splitlines()
     assert flag in line
     assert {path.name for path in tmp_path.iterdir()} == {"crawl.jsonl", "state"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "filter crawl.jsonl --out FILE",
+        "filter crawl.jsonl --verdicts ./FILE",
+        "query crawl.jsonl --state state --pages FILE",
+        "clusters crawl.jsonl -o FILE",
+        "explain p1 --state state --html FILE",
+        "review crawl.jsonl -o FILE",
+        "score set --verdicts FILE",
+        "sample crawl.jsonl -o SET",
+        "replay --into FILE",
+        "topics save FILE",
+        "backfill crawl.jsonl --state new --out PARTS",
+    ],
+)
+@pytest.mark.usefixtures("state")
+def test_no_output_overwrites_the_configuration_even_with_force(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / ("SET/pages.jsonl.xz" if "SET" in command else "PARTS/00000-crawl.jsonl")
+    config = config if {"SET", "PARTS"} & set(command.split()) else tmp_path / "config.html"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('[topics]\nnovel = "n"\n')
+    words = command.replace("FILE", "config.html").split()
+    assert main([*words, "--force", "-c", str(config)]) == EXIT_SETTING
+    error = capsys.readouterr().err
+    assert str(config) in error or config.name in error
+    assert "must not go to the same place as" in error or "must not overwrite the file of -c" in error
+    assert config.read_text() == '[topics]\nnovel = "n"\n'
 
 
 class Terminal:
@@ -201,6 +281,43 @@ def test_an_empty_name_is_refused_and_nothing_is_written_into_the_current_direct
     assert ended.value.code == EXIT_SETTING
     assert "must not be empty; is a variable unset?" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["pages.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "filter pages.jsonl --state URL",
+        "query pages.jsonl --state URL",
+        "filter pages.jsonl --against URL",
+        "backfill pages.jsonl --state URL",
+        "state snapshot URL --state seen",
+        "state import URL --state seen",
+        "state restore seen --state URL",
+        "sample pages.jsonl -o URL",
+        "model build pages.jsonl --scheme imatch -o URL",
+        "explain p1 --pages pages.jsonl --verdicts URL",
+        "explain p1 --pages pages.jsonl --html URL",
+        "score pages.jsonl --read-verdicts URL",
+        "review pages.jsonl --verdicts URL -o review.html",
+        "review pages.jsonl -o URL",
+    ],
+)
+def test_a_url_in_place_of_a_local_file_is_refused_and_makes_no_directory(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pages.jsonl").write_bytes(lines([page(1)]))
+    with pytest.raises(SystemExit) as ended:
+        main(command.replace("URL", "s3://bucket/seen").split())
+    assert ended.value.code == EXIT_SETTING
+    assert "must be on this machine, got the URL 's3://bucket/seen'; copy it here first" in capsys.readouterr().err
+    with pytest.raises(SettingError, match="must be a directory of this machine"):
+        Deduplicator("s3://bucket/seen")
+    assert [path.name for path in tmp_path.iterdir()] == ["pages.jsonl"]
+
+
+def test_a_file_url_is_a_directory_of_this_machine(tmp_path: Path) -> None:
+    assert directory(f"file://{tmp_path}") == tmp_path
 
 
 def test_an_empty_state_directory_in_the_settings_is_refused_too(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """`spotsieve explain`: a page by URL, id, file or verdict line, against a state, files, or one other page."""
 
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -8,10 +9,13 @@ import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_NOT_FOUND, EXIT_SETTING, EXIT_STATE
@@ -129,6 +133,79 @@ def test_a_verdict_line_and_a_report_are_explained_with_the_recorded_verdict(
     assert as_line["recorded"]["original"] == as_line["duplicate_of"] == "p1"
     looked_up = explained(capsys, COPY, "--state", folder / "state", "--verdicts", folder / "v.jsonl")
     assert looked_up["recorded"] == as_line["recorded"]
+
+
+@contextlib.contextmanager
+def standard_input(content: Path) -> Iterator[None]:
+    """Standard input that reads a file."""
+    kept = os.dup(0)
+    try:
+        with content.open("rb") as file:
+            os.dup2(file.fileno(), 0)
+            yield
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+
+
+def warc_of(fields: dict[str, Any]) -> bytes:
+    body = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n{fields['body']}".encode()
+    head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {fields['url']}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return b"%s%s\r\n\r\n" % (head.encode(), body)
+
+
+def parquet_of(fields: dict[str, Any]) -> bytes:
+    written = io.BytesIO()
+    pq.write_table(pa.table({name: [value] for name, value in fields.items()}), written)
+    return written.getvalue()
+
+
+def mhtml_of(fields: dict[str, Any]) -> bytes:
+    head = f"Snapshot-Content-Location: {fields['url']}\r\nContent-Type: multipart/related; boundary=b\r\n\r\n"
+    return f"{head}--b\r\nContent-Type: text/html\r\n\r\n{fields['body']}\r\n--b--\r\n".encode()
+
+
+def single_file_of(fields: dict[str, Any]) -> bytes:
+    return f"<html><!--\n Page saved with SingleFile \n url: {fields['url']}\n-->{fields['body']}".encode()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda fields: json.dumps(fields).encode(),
+        lambda fields: b"\xef\xbb\xbf" + json.dumps(fields).encode() + b"\n",
+        lambda fields: gzip.compress(json.dumps(fields).encode()),
+        warc_of,
+        parquet_of,
+        mhtml_of,
+        single_file_of,
+    ],
+    ids=["jsonl", "byte-order-mark", "gzip", "warc", "parquet", "mhtml", "singlefile"],
+)
+def test_one_page_of_any_format_is_read_from_a_pipe_as_from_a_file(
+    form: Callable[[dict[str, Any]], bytes], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawled = next(one for one in read_json(folder / "crawl.jsonl") if one["url"] == COPY)
+    one = tmp_path / "one"
+    one.write_bytes(form(crawled))
+    by_name = explained(capsys, one, "--state", folder / "state")
+    with standard_input(one):
+        piped = explained(capsys, "-", "--state", folder / "state")
+    assert by_name["page"]["url"] == piped["page"]["url"] == COPY
+    assert by_name["duplicate_of"] == piped["duplicate_of"] == "p1"
+    assert by_name["score"] == piped["score"]
+
+
+def test_a_saved_page_without_a_url_and_one_with_a_given_url_are_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields, saved, nameless = page(1), tmp_path / "saved.mhtml", tmp_path / "nameless.mhtml"
+    saved.write_bytes(mhtml_of(fields))
+    nameless.write_bytes(mhtml_of(fields).split(b"\r\n", 1)[1])
+    found = explained(capsys, nameless, saved, "--url", "https://given.example/")
+    assert found["page"]["url"] == "https://given.example/"
+    assert found["verdict"] == "duplicate"
+    assert explained(capsys, nameless, saved)["verdict"] == "duplicate"
 
 
 def test_a_novel_page_is_shown_beside_its_nearest_candidate_and_its_thresholds(

@@ -1,6 +1,7 @@
 """`spotsieve clusters` as a user meets it, and its grouping against an obvious one."""
 
 import csv
+import gzip
 import io
 import json
 import subprocess
@@ -240,6 +241,13 @@ def test_csv_has_the_same_columns(filtered: Path, tmp_path: Path, capsys: pytest
         name: (head, str(canonical).lower(), str(size)) for name, (head, canonical, size) in EXPECTED.items()
     }
     assert "whole" in capsys.readouterr().err or rows
+    for name in ("upper.CSV", "packed.csv.gz"):
+        assert main(["clusters", str(filtered / "verdicts.jsonl"), "--out", str(tmp_path / name)]) == 0
+    assert (
+        (tmp_path / "upper.CSV").read_bytes()
+        == out.read_bytes()
+        == gzip.decompress((tmp_path / "packed.csv.gz").read_bytes())
+    )
 
 
 def test_lines_of_two_runs_count_a_page_once(filtered: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,4 +313,10 @@ def test_a_truncated_compressed_file_is_reported(
     out.write_bytes(out.read_bytes()[:-12])
     capsys.readouterr()
     assert main(["clusters", str(out)]) == 3
-    assert "is damaged gzip" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "is damaged gzip" in error
+    assert "records before the damage were read; get the file again, and repeat the command" in error
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    assert main(["clusters", str(damaged)]) == 3
+    assert "judged" not in error + capsys.readouterr().err

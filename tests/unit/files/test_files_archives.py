@@ -1,7 +1,9 @@
 """WACZ and ARC are read as the WARC records that they hold, in bounded memory; any other file is reported."""
 
+import bz2
 import gzip
 import io
+import lzma
 import struct
 import sys
 import zipfile
@@ -9,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 from warcio.archiveiterator import ArchiveIterator
 
 from spotsieve.stream.base.errors import InputError, RejectReason
@@ -143,6 +146,20 @@ def encrypted() -> bytes:
         at = data.index(magic) + place
         data = data[:at] + struct.pack("<H", 1) + data[at + 2 :]
     return data
+
+
+def test_no_warc_file_in_a_wacz_is_left_out_for_its_compression(tmp_path: Path) -> None:
+    pack: dict[str, Callable[[bytes], bytes]] = {
+        "": bytes,
+        ".gz": gzip.compress,
+        ".xz": lzma.compress,
+        ".bz2": bz2.compress,
+        ".zst": zstandard.compress,
+    }
+    files = [(f"archive/{i}.WARC{end}", form(warc_record(i, f"u{i}"))) for i, (end, form) in enumerate(pack.items())]
+    path = tmp_path / "crawl.wacz"
+    path.write_bytes(zipped(*files))
+    assert [outcome.record.number for outcome in read_records(path)] == [0, 1, 2, 3, 4]
 
 
 WRONG: dict[str, tuple[Callable[[], bytes], str]] = {

@@ -91,7 +91,7 @@ def test_a_cut_file_gives_what_came_before_and_then_says_so(kind: str) -> None:
     assert whole.startswith(got)
     assert len(got) > 1_000_000
     assert f"pages.jsonl.gz is damaged {kind}: the file ends in the middle" in str(error)
-    assert "filter it again" in str(error)
+    assert "repeat the command" in str(error)
 
 
 @kinds

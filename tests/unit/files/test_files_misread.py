@@ -79,7 +79,7 @@ MISREAD: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "base64 that is none": (
         lambda: lines([page(1) | {"body_encoding": 1, "body": 7}]),
         "The first error is: ",
-        "[input]",
+        "correct the message or the path in [input.fields]; `spotsieve",
     ),
     "requests alone": (
         lambda: warc_record(1, "https://e.com/", "request") * 3,

@@ -126,6 +126,19 @@ def test_an_input_that_a_pattern_names_is_not_written_over(memory: Any, capsys: 
     assert memory.cat("/in/a.jsonl") == lines([page(1)])
 
 
+def test_an_output_that_is_a_directory_is_refused_and_nothing_is_moved_into_it(
+    memory: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory.pipe("/out/older.jsonl", b"{}")
+    crawl = tmp_path / "crawl.jsonl"
+    crawl.write_bytes(lines([page(1)]))
+    for name in ("memory://out/", "memory://out", f"{tmp_path}/new/"):
+        code, error = refused(capsys, crawl, "--out", name)
+        assert (code, "must be a file, and" in error, "add the name of a file" in error) == (2, True, True)
+    assert memory.find("/out") == ["/out/older.jsonl"]
+    assert {path.name for path in tmp_path.iterdir()} == {"crawl.jsonl"}
+
+
 def test_urls_that_differ_in_their_query_alone_are_refused(
     served: tuple[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
 from spotsieve.stream.files.warc.formats import WARC
+from spotsieve.stream.sign.intake.content import Content, read_content_type
 from tests.fixtures.pages.warc_records import HTML, STATUS_LINES, chunked, http, warc
 
 TIME_MS = 1_709_251_210_000
@@ -28,6 +29,27 @@ def capture(raw: bytes, most: int = 10_000) -> Capture:
     found = capture_of(raw, most, 5)
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "charset"),
+    [
+        # The examples of the Fetch standard, "extract a MIME type".
+        (["text/plain;charset=gbk", "text/html"], Content.HTML, None),
+        (["text/html;charset=gbk;a=b", "text/html;x=y"], Content.HTML, "gbk"),
+        (["text/html;charset=gbk;a=b", "text/html"], Content.HTML, "gbk"),
+        (["text/html;charset=gbk", "x/x", "text/html;x=y"], Content.HTML, None),
+        (["text/html", "cannot-parse"], Content.HTML, None),
+        (["text/html", "", "text/plain; charset=koi8-r"], Content.PLAIN, "koi8-r"),
+        (["", ""], Content.UNKNOWN, None),
+    ],
+)
+def test_of_several_content_type_lines_the_last_valid_one_counts(
+    values: list[str], kind: Content, charset: str | None
+) -> None:
+    lines = "".join(f"content-TYPE: {value}\r\n" for value in values)
+    found = capture(warc(f"HTTP/1.1 200 OK\r\n{lines}\r\n<p>text".encode()))
+    assert read_content_type(found.content_type) == (kind, charset)
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000, 10**6])

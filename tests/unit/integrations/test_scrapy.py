@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import scrapy
 from scrapy import signals
+from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 from scrapy.utils.test import get_crawler
@@ -75,6 +76,16 @@ class Crawl:
 
     def counted(self) -> dict[str, int]:
         return {name.removeprefix("spotsieve/"): n for name, n in self.stats.items() if name.startswith("spotsieve/")}
+
+
+def test_of_several_content_type_lines_the_last_one_with_a_type_counts() -> None:
+    middleware = DuplicateMiddleware(get_crawler(settings_dict={"SPOTSIEVE_MODE": "mark"}))
+    for number, types in enumerate((["text/html", "image/png"], ["image/png", "text/html"], ["text/html", "junk"])):
+        url = f"https://{number}.example/"
+        headers = {"Content-Type": types}
+        response = HtmlResponse(url, headers=headers, body=article(number).encode(), request=scrapy.Request(url))
+        middleware.process_spider_input(response)
+        assert response.meta["spotsieve"].kind == ("unchecked" if types[-1] == "image/png" else "novel")
 
 
 def test_the_middleware_keeps_copies_from_the_spider_and_counts_them(site: str, tmp_path: Path) -> None:

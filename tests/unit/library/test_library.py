@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from spotsieve import (
@@ -148,6 +149,20 @@ def test_the_same_id_with_another_body_is_another_page() -> None:
         changed = seen.add("home", "https://a.example/", body(1, "<p>Now with a line more."))
         assert (changed.kind, changed.original) == ("duplicate", Original("home", "https://a.example/"))
         assert seen.add("home", "https://a.example/", body(2)).kind == "novel"
+
+
+@pytest.mark.parametrize("name", ["n" * 3_000, "ü" * 2_000, "half \ud83d of a pair", "n" * 2_048, 7])
+def test_the_id_of_a_verdict_is_the_id_that_its_copies_name(name: str | int) -> None:
+    with Deduplicator(policy__keep="longest") as seen:
+        first = seen.add(name, "https://a.example/1", f"<p>{article(1)}</p>")
+        copy = seen.query("copy", "https://b.example/1", f"<p>{article(1)}</p>")
+        assert copy.original is not None
+        assert copy.original.id == first.id
+        longer = seen.add("longer", "https://b.example/1", f"<p>{article(1)} {article(1)[:200]}</p>")
+        replaced = longer.original or longer.replaces
+        assert replaced is not None
+        assert replaced.id == first.id
+    assert len(first.id.encode()) <= 2_048
 
 
 @PLACES
@@ -329,6 +344,18 @@ def test_numbers_of_frames_are_ids_and_statuses() -> None:
         assert seen.add(10, "u", memoryview(body(2).encode())).kind == "duplicate"  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("missing", [float("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), np.float32("nan"), None])
+def test_missing_values_of_data_frames_are_missing(missing: Any) -> None:
+    with Deduplicator(policy__keep="highest", input__rank_from="x") as seen:
+        for field in ("url", "content_type", "status", "fetched_at", "rank"):
+            page = CrawledPage(field, "https://a.example/", body(1))._replace(**{field: missing})
+            verdict = next(seen.add_many([page]))
+            assert verdict.kind in ("novel", "duplicate"), field
+        for field in ("id", "body"):
+            with pytest.raises(PageError, match=field):
+                list(seen.add_many([CrawledPage("x", "", body(1))._replace(**{field: missing})]))
+
+
 def test_wrong_settings_and_places_say_what_to_do(tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"treshold": 0.5}, "treshold is not a setting"),
@@ -352,6 +379,19 @@ def test_wrong_settings_and_places_say_what_to_do(tmp_path: Path) -> None:
         Deduplicator(tmp_path / "file")
     with pytest.raises(StateError, match="must hold a state"):
         Deduplicator(tmp_path / "nowhere", read_only=True)
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(40, "Too many levels")])
+@pytest.mark.parametrize("arguments", [{}, {"read_only": True}, {"against": ["other"]}])
+def test_a_directory_that_cannot_be_read_is_a_state_error(
+    error: OSError, arguments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise OSError(error.errno, error.strerror, str(path))
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    with pytest.raises(StateError, match=f"Deduplicator cannot use its files: {error.strerror}, got '.*'; check"):
+        Deduplicator(tmp_path / "state", **arguments)
 
 
 def test_a_configuration_file_is_read_and_the_environment_is_not(

@@ -88,7 +88,7 @@ def test_a_page_that_breaks_signing_is_unchecked_and_reported(
     assert main(["query", str(file), "--state", str(state)]) == EXIT_SUSPICIOUS
     answers = [json.loads(answer)["reason"] for answer in capsys.readouterr().out.splitlines()]
     assert answers == [*["internal_error"] * 3, "first_attempt", "internal_error"]
-    assert main(["query", str(file), "--state", str(state), "--all", "--json"]) == EXIT_SUSPICIOUS
+    assert main(["query", str(file), "--state", str(state), "--all"]) == EXIT_SUSPICIOUS
 
 
 def test_an_empty_file_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

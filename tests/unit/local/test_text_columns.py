@@ -1,7 +1,9 @@
 """`--text` of filter and backfill: the main text of each page, and its text without template text of its host."""
 
+import itertools
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from spotsieve.stream.base.errors import EXIT_SUSPICIOUS
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.judge import by_host
 from spotsieve.stream.judge.by_host import learning
+from spotsieve.stream.judge.by_host.confirmation import look_up_page
 from spotsieve.stream.local.file_filter import MAIN_TEXT, TEXT_COLUMNS, TEXT_WITHOUT_TEMPLATE
 from spotsieve.stream.sign.features.shown_text import PARAGRAPH_END
+from spotsieve.stream.sign.schemes.prepared_pages import text_of
 from tests.fixtures.backfills import after, backfilled, records_out
 from tests.fixtures.filter_crawl import article, filter_json, lines, page, read_json, refused
 
@@ -190,6 +194,59 @@ def test_a_poison_page_has_no_text_and_is_reported(
     assert "for p2: each is emitted unchecked; please report the error" in caplog.text
     found = texts(out)
     assert [name for name, both in found.items() if both == (None, None)] == ["p2"]
+
+
+def failing(work: Callable[..., Any], number: int) -> Callable[..., Any]:
+    """The work, with a defect at this call."""
+    calls = itertools.count()
+
+    def fail(*given: Any) -> Any:
+        if next(calls) == number:
+            raise ZeroDivisionError
+        return work(*given)
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("place", "work", "told"),
+    [
+        ("spotsieve.stream.local.engines.text_of", text_of, "extracting the text failed with an internal error for p2"),
+        (
+            "spotsieve.stream.engine.look_up_page",
+            look_up_page,
+            "looking up template text failed with an internal error",
+        ),
+    ],
+)
+def test_a_page_that_breaks_the_extraction_has_no_text_and_ends_no_run(
+    place: str,
+    work: Callable[..., Any],
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pages = [noted(seed) for seed in range(6)]
+    source, out = write(tmp_path / "in.jsonl", pages), tmp_path / "out.jsonl"
+    if "look_up" in place:  # Pages that an earlier run has judged are looked up.
+        filter_json(capsys, source, "--state", tmp_path / "state")
+    monkeypatch.setattr(place, failing(work, 2))
+    summary = filter_json(capsys, source, "--out", out, "--text", "--state", tmp_path / "state", code=EXIT_SUSPICIOUS)
+    assert (summary["novel"], summary["text_errors"]) == (6, 1)
+    assert "extracting the text failed with an internal error for 1 of 6 pages" in summary["suspicion"]
+    assert told in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    assert [name for name, both in texts(out).items() if both == (None, None)] == ["p2"]
+    monkeypatch.setattr(place, failing(work, 1))
+    again = backfilled([source], tmp_path / "backfill", SETTINGS, with_text=True)
+    if "look_up" not in place:
+        assert (again.text_errors, again.exit_code) == (1, EXIT_SUSPICIOUS)
+        monkeypatch.setattr(place, failing(work, 3))
+        with Deduplicator(text=True) as seen:
+            found = [seen.add(one["id"], one["url"], one["body"]).text is None for one in pages]
+        assert found == [False, False, False, True, False, False]
 
 
 FEED = f"<rss><title>News</title><item><title>One &amp; two</title><description>{NOTE}</description></item></rss>"

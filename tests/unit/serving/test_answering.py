@@ -1,18 +1,21 @@
 """The micro-batches of `spotsieve serve`: what is joined, what is refused, and what a failure does to others."""
 
 import asyncio
+import threading
 from collections.abc import Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import orjson
 import pytest
 
 from spotsieve import CrawledPage, Deduplicator, StateError, Verdict
 from spotsieve.stream.base.settings.runtime import ServeSettings
-from spotsieve.stream.local.serve.fairness import BusyError
+from spotsieve.stream.local.serve.endpoint import JudgeEndpoint
+from spotsieve.stream.local.serve.fairness import BusyError, Capacity, Turns
 from spotsieve.stream.local.serve.judge_thread import JudgeThread, ServeMetrics
 from tests.fixtures.filter_crawl import article
-from tests.fixtures.waiting import SECONDS, wait_until_async
+from tests.fixtures.waiting import SECONDS, wait_until, wait_until_async
 
 
 class Watched(Deduplicator):
@@ -121,3 +124,28 @@ async def test_a_client_that_left_spoils_no_batch() -> None:
         left.cancel()
         assert await stays == ["stays"]
         assert await ask(port, "next") == ["next"]
+
+
+@pytest.mark.parametrize(("size", "in_thread"), [(1_000, False), (2**20, False), (2**20 + 1, True)])
+async def test_long_bodies_are_parsed_in_a_thread_and_the_event_loop_goes_on(size: int, in_thread: bool) -> None:
+    parsed_in = list[threading.Thread]()
+    others = list[int]()
+
+    def read(body: bytes, _: int) -> list[CrawledPage]:
+        parsed_in.append(threading.current_thread())
+        if in_thread:
+            wait_until(
+                lambda: len(others) > 2, SECONDS, "the event loop runs"
+            )  # Nothing else runs while the event loop is blocked.
+        return [page(f"of {len(body)}")]
+
+    async with answering(Watched()) as port:
+        metrics, settings = ServeMetrics(), ServeSettings()
+        capacity, turns = Capacity(2**30, 1, "bytes"), Turns(8, port.clients)
+        judging = JudgeEndpoint("/v1/lookup", settings, port, metrics, capacity, turns, read)
+        answer = asyncio.create_task(judging._judged(b" " * size, ""))
+        while not answer.done():
+            others.append(len(others))
+            await asyncio.wait({answer}, timeout=0.001)
+        assert orjson.loads(await answer)["id"] == f"of {size}"
+    assert (parsed_in[0] is not threading.current_thread()) == in_thread
