@@ -85,11 +85,12 @@ class FieldPath:
 
     def reads(self, key: str) -> bool:
         """Whether the path can lead to the value of a key at the top of a message."""
-        return key == self.path or key in self._steps[:1] or any(other.reads(key) for other in self._others)
+        return (key == self.path != "") or key in self._steps[:1] or any(other.reads(key) for other in self._others)
 
     def find(self, message: dict[str, Any]) -> Any:
         """The value at the path; None if the path is empty or not in the message."""
-        value = message.get(self.path)
+        # An empty path is that of no field, although a message may have an empty key.
+        value = message.get(self.path) if self.path else None
         # Most paths are keys, and every message is asked for eight.
         return value if value is not None or self._is_key else self._find_elsewhere(message)
 

@@ -51,6 +51,11 @@ def test_json_with_the_default_fields_becomes_a_page() -> None:
     assert page == Page("pages", 3, 41, "https://example.com/ä", HTML.encode(), True, 1_709_251_210_000, "n1", True)
 
 
+def test_a_field_without_a_path_is_not_read_from_an_empty_key() -> None:
+    page = decode({"": 7, "url": "u", "body": "text"}, fields=FieldPaths(id="", content_type="", fetched_at=""))
+    assert (page.url, page.body, page.label) == ("u", b"text", "")
+
+
 def test_paths_with_dots_lead_into_objects_and_to_keys_that_contain_the_dots() -> None:
     fields = FieldPaths(url="request.url", body="response.body", fetched_at="document.fetched", content_type="")
     page = decode(
