@@ -33,6 +33,9 @@ _FIELD = re.compile(rb"^([A-Za-z][A-Za-z0-9-]*)[ \t]*:[ \t]*([^\r\n]*)", re.MULT
 _DECLARES_MIME = re.compile(rb"^content-t(?:ype|ransfer-encoding)[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _PARAMETER = re.compile(rb""";\s*([a-z]++)\s*=\s*(?:"([^"]*)"|([^\s;"]++))""", re.IGNORECASE)
 _NOT_BASE64 = bytes(set(range(256)).difference(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+_SENT = frozenset(b"to cc message-id received return-path delivered-to newsgroups in-reply-to references".split())
+"""Fields of the header of a message that was sent. Pages saved by browsers have none of them."""
+_SAVED = frozenset((b"snapshot-content-location", b"content-location"))
 _HTML = (b"text/html", b"application/xhtml+xml")
 _BEGINNING = re.compile(rb"\s{0,64}([A-Za-z][A-Za-z0-9-]{0,40}[ \t]*:|--|From )")
 _BOUNDARY_LINE = re.compile(rb"\s*--([^\r\n]{1,70})\r?\n[A-Za-z-]+:")
@@ -161,7 +164,8 @@ def _is_saved_page(message: _Part, media_type: str) -> bool:
     if not message.parameter(b"boundary"):
         return False
     if message.media_type == b"multipart/related":
-        return True
+        # Mail programs send a text with its images as such a multipart, too.
+        return _SENT.isdisjoint(message.fields) or not _SAVED.isdisjoint(message.fields)
     is_mail = b"from" in message.fields and b"subject" in message.fields
     return media_type in _MULTIPARTS and message.media_type.startswith(b"multipart/") and not is_mail
 

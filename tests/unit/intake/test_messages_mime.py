@@ -19,7 +19,7 @@ from spotsieve import Deduplicator
 from spotsieve.stream.base.page import Markup, Page
 from spotsieve.stream.sign.features.shown_text import paragraphs_in, read_text, words_of
 from spotsieve.stream.sign.features.sieve import selected_blocks
-from spotsieve.stream.sign.intake.mime import MAX_PARTS, read_message
+from spotsieve.stream.sign.intake.mime import MAX_PARTS, read_message, read_mhtml
 from tests.fixtures.pages.bodies import page_of_body
 from tests.fixtures.pages.page_tokens import tokens_of
 from tests.fixtures.pages.spotsieve_pages import STORIES
@@ -333,3 +333,15 @@ def test_any_mixture_of_headers_and_parts_is_a_page(body: bytes) -> None:
             words(page)
         else:
             assert page.body == given_body
+
+
+@pytest.mark.parametrize("field", ["To: ben@b.example", "Message-ID: <1@a.example>", "Received: from a.example"])
+def test_a_sent_multipart_related_is_a_message_and_its_html_attachment_is_no_page(field: str) -> None:
+    head = f"From: Ann <ann@a.example>\n{field}\nSubject: Report\nContent-Type: multipart/related; boundary=b\n"
+    own, attached = "Content-Type: text/plain\n\nThe text.\n", "Content-Type: text/html\n"
+    parts = f"\n--b\n{own}--b\n{attached}Content-Disposition: attachment\n\n<p>Terms.\n--b--\n"
+    assert read_mhtml((head + parts).encode(), "message/rfc822") is None
+    saved = f"{head}Snapshot-Content-Location: https://a.example/\n{parts}"
+    found = read_mhtml(saved.encode(), "message/rfc822")
+    assert found is not None
+    assert found.is_html
