@@ -1,5 +1,6 @@
 """Builds the output messages of a partition: emitted pages, duplicate reports and dead letters."""
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -352,8 +353,13 @@ def _longest_headers(settings: Settings, verdict_headers: Mapping[tuple[int, int
     longest = max(own, key=lambda headers: sum(len(content) for _, content in headers))
     if settings.policy.keep == "first":
         return longest
-    text = b"x" * HEADER_TEXT_BYTES
-    return (*longest, ("spotsieve-replaces", text), ("spotsieve-replaces-page", text))
+    # No codec makes these bytes shorter. Real ids may be incompressible, too, and differ from each other.
+    texts = hashlib.shake_256(b"").digest(2 * HEADER_TEXT_BYTES)
+    return (
+        *longest,
+        ("spotsieve-replaces", texts[:HEADER_TEXT_BYTES]),
+        ("spotsieve-replaces-page", texts[HEADER_TEXT_BYTES:]),
+    )
 
 
 def foreign_headers(message: ConsumerRecord) -> Headers:

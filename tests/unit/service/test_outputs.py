@@ -1,8 +1,10 @@
 """Each message of a slice goes to its output with its headers, and one that is too large for a topic is rejected."""
 
 import random
+import string
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -14,6 +16,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.runtime import ServiceSettings
+from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
 from spotsieve.stream.kafka.topics import LEAST_OUTPUT_BYTES, TopicFacts
 from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches, sign
@@ -159,20 +162,30 @@ async def test_pages_that_cannot_be_compressed_pass_up_to_the_limit(compression:
     assert counts == {"pages.novel": 6}
 
 
-@pytest.mark.parametrize("codec", ["producer", "uncompressed", "gzip", "zstd"])
+@pytest.mark.parametrize("codec", ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("keep", ["first", "longest"])
 async def test_a_page_is_judged_only_if_its_output_can_hold_it_with_any_verdict(codec: str, keep: str) -> None:
-    config, noise = {"compression.type": codec}, random.Random(5).randbytes(LIMIT)
+    config, noise = {"compression.type": codec}, random.Random(5)
+    body = noise.randbytes(LIMIT)
     settings = Settings.model_validate({"input": {"format": "html"}, "policy": {"keep": keep}})
     facts = TopicFacts(1, {"max.message.bytes": str(LIMIT), **config})
     builder = OutputBuilder(settings, dict.fromkeys(OUTPUT_ROLES, facts))
+    # No codec makes these ids much shorter.
+    topic, label = ("".join(noise.choices(string.printable[:94], k=2_000)) for _ in range(2))
+    replaced = None if keep == "first" else Entry(topic, 0, 0, 0, "", label)
     judged_sizes, emitted_sizes = list[int](), list[int]()
     for size in range(1_000, LIMIT, 40):
-        record = ConsumerRecord("pages", 0, 0, 0, 0, b"http://a.example", noise[:size], None, 3, 3, ())
+        record = ConsumerRecord("pages", 0, 0, 0, 0, b"http://a.example", body[:size], None, 3, 3, ())
         error = builder.undeliverable(record)
         assert error is None or error.reason.value == "too_large"
         judged_sizes += [size] * (error is None)
-        emitted_sizes += [size] * (not outputs_of(noise[:size], config=config)[0].dead_letters)
+        emitted_sizes += [size] * (not outputs_of(body[:size], config=config)[0].dead_letters)
+        if error is None:
+            (batch,) = micro_batches({PARTITION: [record]}, {PARTITION: OwnedPartition(PARTITION)}, 100, 10**9)
+            judged(batch)
+            assert batch.verdicts is not None
+            batch.verdicts = replace(batch.verdicts, replaces=[replaced])
+            assert not builder.build(0, [(batch, batch.slices[0])]).dead_letters, size
     # Steps of 40 bytes. Headers of other verdicts are 20 bytes longer, or have both ids of the page that it replaces.
     assert 0 <= max(emitted_sizes) - max(judged_sizes) <= (60 if keep == "first" else 2_160)
 
