@@ -167,8 +167,8 @@ class StartOffsets:
                 f"{self._settings.kafka.group_id!r} has no committed offset there (it expired, or the group or topic "
                 "changed), but the state has pages of the partition",
                 start,
-                "set earliest to read and emit all its pages again, or latest to continue with new pages; or set the "
-                "group's offsets with kafka-consumer-groups.sh --reset-offsets",
+                "set earliest to read and emit all its pages again, or latest to continue with new pages; if the topic "
+                "was not recreated, --reset-offsets of kafka-consumer-groups.sh also works",
             )
         logger().warning(
             "the committed offset of a partition was lost; the partition continues as kafka.restart_from says",

@@ -7,7 +7,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from spotsieve.stream.service.pages.offsets import OffsetCommits
+from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.service.pages.offsets import OffsetCommits, StartOffsets
 
 PARTITIONS = [TopicPartition("pages", number) for number in range(4)]
 
@@ -129,3 +131,19 @@ async def test_an_offset_that_was_given_up_is_not_sent_when_the_partition_is_bac
     assert consumer.requests == [{PARTITIONS[1]: 5}, {PARTITIONS[2]: 9}]
     consumer.answers[1].set_result(None)
     await asyncio.gather(slow, other)
+
+
+@pytest.mark.asyncio
+async def test_the_error_of_a_lost_offset_names_only_steps_that_are_safe(consumer: Consumer) -> None:
+    """An offset that is set by hand removes no pending verdicts, so pages of a recreated topic would get them."""
+
+    async def knows(_: TopicPartition) -> bool:
+        return True
+
+    async def void(_: TopicPartition) -> None:
+        raise AssertionError
+
+    starts = StartOffsets(Settings(), cast("AIOKafkaConsumer", consumer), knows, void, 4)
+    with pytest.raises(SettingError, match="if the topic was not recreated, --reset-offsets of kafka-consumer-groups"):
+        await starts.begin(PARTITIONS[0])
+    assert not consumer.requests
