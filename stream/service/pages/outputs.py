@@ -149,7 +149,7 @@ class OutputBuilder:
         verdicts = batch.verdicts
         # As integers: the lookup of an enum member takes longer than that of its headers.
         kind, reason = int(verdicts.kind[row]), int(verdicts.reason[row])
-        page = page_id_text(message.topic, message.partition, message.offset)
+        page = _page_id(message)
         headers: Headers = ()
         if verdicts.is_duplicate(row):
             for most in (MAX_URL_BYTES, SHORT_URL_BYTES):
@@ -200,7 +200,7 @@ class OutputBuilder:
         reasons = (
             ("spotsieve-reason", error.reason.value.encode()),
             ("spotsieve-error", header_text(str(error))),
-            ("spotsieve-page", header_text(page_id_text(message.topic, message.partition, message.offset))),
+            _page_header(message),
         )
         if not writer.add(message, message.value, (*foreign_headers(message), *reasons)):
             # The dead letter only names the page and the reason. The message stays in the input topic.
@@ -317,7 +317,7 @@ class _TopicWriter:
         """The key of a message without a key."""
         if not self._is_compacted:
             return None
-        return page_id_text(message.topic, message.partition, message.offset).encode()
+        return _page_id(message).encode()
 
     def _alone(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
@@ -342,9 +342,13 @@ class _TopicWriter:
         return True
 
 
+def _page_id(message: ConsumerRecord) -> str:
+    return page_id_text(message.topic, message.partition, message.offset)
+
+
 def _page_header(message: ConsumerRecord) -> tuple[str, bytes]:
     """The page id identifies the input message: other pages may have the same bytes and key."""
-    return "spotsieve-page", page_id_text(message.topic, message.partition, message.offset).encode()
+    return "spotsieve-page", _page_id(message).encode()
 
 
 def _longest_headers(settings: Settings, verdict_headers: Mapping[tuple[int, int], Headers]) -> Headers:
