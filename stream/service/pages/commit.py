@@ -29,9 +29,10 @@ SLOWEST_BYTES_PER_SECOND = 2**20
 class Committer:
     """Commits judged slices.
 
-    Each partition has at most one commit in flight, and the next one takes all waiting slices. So partitions do not
-    wait for each other, and a slow broker gets fewer, larger transactions (group commit). Under at_least_once, the
-    next commit begins when the outputs of the former one are delivered: the offset is committed meanwhile.
+    Under exactly_once each partition has at most one commit in flight, and the next one takes all waiting slices (group
+    commit). So partitions do not wait for each other, and a slow broker gets fewer, larger transactions. Under
+    at_least_once the next outputs are sent as soon as the former ones are delivered, while the former offset is
+    committed.
     """
 
     def __init__(
@@ -168,7 +169,8 @@ class Committer:
         if stops(error):
             raise final_error(error, self._settings, "committing") from error
         if not last.current:
-            return  # Another commit of the partition failed with it, and has dropped these pages.
+            # Another commit of the partition failed, or the partition was revoked: these pages are already dropped.
+            return
         logger().warning(
             "a commit failed; its pages are read again from the committed offset",
             partition=owned.partition.partition,
