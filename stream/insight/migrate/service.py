@@ -114,7 +114,7 @@ class _MigrationRun:
             compared=engines[0] is not None,
         )
         self._add_notices()
-        self._again = PageSigner(new, engines[1].scheme, judging) if signs_again else None
+        self._again = PageSigner(old.input, new, engines[1].scheme, judging) if signs_again else None
         self._ahead = NewLogRecords(new, self._migration)
 
     def read_files(self, files: Sequence[Input], old: Engine | None) -> ExitStack:

@@ -5,20 +5,20 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 from typing import Self
 
-import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.pages_body import cut_url
 from spotsieve.state.log.record import NO_PAGES
-from spotsieve.stream.base.settings.model import Settings
+from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS, PageError
+from spotsieve.stream.base.settings.model import InputSettings, Settings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.insight.migrate.record_move import Migration
 from spotsieve.stream.insight.replay.input import MessageBuffer
 from spotsieve.stream.kafka.ranges import RangeReader
 from spotsieve.stream.kafka.topics import topic_facts
 from spotsieve.stream.service.log.skips import log_records
-from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
+from spotsieve.stream.service.pages.microbatch import MicroBatch, input_message, sign
 from spotsieve.stream.sign.intake import Decoder
 from spotsieve.stream.sign.schemes import Scheme
 
@@ -32,8 +32,10 @@ class PageSigner:
     page, because the topic was recreated.
     """
 
-    def __init__(self, settings: Settings, scheme: Scheme, signing: Executor) -> None:
+    def __init__(self, old: InputSettings, settings: Settings, scheme: Scheme, signing: Executor) -> None:
+        """old: the former input settings, by which the log has the URLs and times of its pages"""
         self._settings = settings
+        self._old_decoder = Decoder(old)
         self._scheme = scheme
         self._signing = signing
         self._decoder = Decoder(settings.input)
@@ -58,14 +60,14 @@ class PageSigner:
                 logged.append(row)
         if not messages:
             return NO_PAGES
-        batch = MicroBatch(messages, [])
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._signing, sign, batch, self._decoder, self._scheme)
-        if batch.signatures is None:
-            return NO_PAGES
-        found = zip(messages, batch.rows.tolist(), logged, strict=True)
-        own = [row for message, row, page in found if _is_page(message, batch.signatures, row, pages, page)]
-        return batch.signatures.take(np.array(own)) if own else NO_PAGES
+        return await asyncio.get_running_loop().run_in_executor(self._signing, self._sign, messages, pages, logged)
+
+    def _sign(self, messages: list[ConsumerRecord], pages: Signatures, logged: list[int]) -> Signatures:
+        """The signatures of those messages that are pages of the log. logged: row of each message in `pages`"""
+        rows = zip(messages, logged, strict=True)
+        batch = MicroBatch([message for message, row in rows if _is_page(message, self._old_decoder, pages, row)], [])
+        sign(batch, self._decoder, self._scheme)
+        return NO_PAGES if batch.signatures is None else batch.signatures
 
     async def _message(self, partition: int, offset: int) -> ConsumerRecord | None:
         """A message of the input topic; None if the topic no longer has it."""
@@ -110,14 +112,24 @@ class PageSigner:
             await reader.__aexit__()
 
 
-def _is_page(message: ConsumerRecord, signed: Signatures, row: int, pages: Signatures, page: int) -> bool:
-    """Whether a message is a page of the log, by URL and time. row: of the message in `signed`, or negative
+def _is_page(message: ConsumerRecord, decoder: Decoder, pages: Signatures, row: int) -> bool:
+    """Whether a message is this page of the log, by URL and time. decoder: of the old settings
 
-    A message without a time has the time at which it was read.
+    A message without a time has the time at which it was read. Raises ENVIRONMENT_ERRORS except PageError.
     """
-    if row < 0 or cut_url(signed.urls[row]) != pages.urls[page]:
+    if message.value is None:
         return False
-    return message.timestamp < 0 or bool(signed.event_time_ms[row] == pages.event_time_ms[page])
+    try:
+        found = decoder.decode(input_message(message, 0))
+    except PageError:
+        return False
+    except ENVIRONMENT_ERRORS:
+        raise
+    except Exception:
+        return False  # A poison page is not in the log.
+    if cut_url(found.url.encode("utf-8", "replace")) != pages.urls[row]:
+        return False
+    return message.timestamp < 0 or bool(found.event_time_ms == pages.event_time_ms[row])
 
 
 class NewLogRecords:

@@ -133,6 +133,16 @@ def _micro_batch(sized: Sequence[tuple[OwnedPartition, ConsumerRecord, int]]) ->
     return MicroBatch([message for _, message, _ in sized], slices)
 
 
+def input_message(record: ConsumerRecord, now_ms: int) -> Message:
+    """The message to decode.
+
+    A message without a time (-1) gets the time of reading. Otherwise the deduplication window would never move if no
+    message has a time.
+    """
+    written_ms = record.timestamp if record.timestamp >= 0 else now_ms
+    return Message(record.key, record.value, record.headers, record.topic, record.partition, record.offset, written_ms)
+
+
 def sign(
     batch: MicroBatch,
     decoder: Decoder,
@@ -151,15 +161,9 @@ def sign(
         if record.value is None:
             rows[number] = TOMBSTONE
             continue
-        # A message without a time (-1) gets the time of reading. Otherwise the deduplication window would never move if
-        # no message has a time.
-        written_ms = record.timestamp if record.timestamp >= 0 else now_ms
-        message = Message(
-            record.key, record.value, record.headers, record.topic, record.partition, record.offset, written_ms
-        )
         rejection: PageError | None
         try:
-            page, rejection = decoder.decode(message), undeliverable(record)
+            page, rejection = decoder.decode(input_message(record, now_ms)), undeliverable(record)
         except PageError as error:
             rejection = error
         except ENVIRONMENT_ERRORS:
