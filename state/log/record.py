@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xxhash
 
-from spotsieve.state.format.meta import LogIdentity, draw_log_identity
+from spotsieve.state.format.meta import MAX_OFFSET, LogIdentity, draw_log_identity
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.bodies import (
     Handover,
@@ -140,6 +140,14 @@ def encode_and_keep(
     return record, LogRecord(
         writer, sequence, settings_digest, signatures, checksum_of(record), committed=tuple(committed)
     )
+
+
+def encode_void(source: str, partition: int, writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
+    """Write a record that removes all pending verdicts of a partition: a mark behind every offset.
+
+    The other parameters are the ones of encode().
+    """
+    return encode(NO_PAGES, writer, sequence, settings_digest, [CommitMark(source, partition, MAX_OFFSET)])
 
 
 def writer_of(record: bytes) -> bytes:

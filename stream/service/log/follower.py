@@ -46,10 +46,12 @@ class LogStart(NamedTuple):
     """The start of a log.
 
     log: its identity; None if it has lost its first record  filling: whether a migration still fills it
+    new: whether it had nothing but its configuration when it was opened, and no migration fills it
     """
 
     log: LogIdentity | None
     filling: bool
+    new: bool
 
 
 class LogFollower:
@@ -152,7 +154,7 @@ class LogFollower:
                 is_filling = is_migrating(record.writer) and not await self._is_open(offset)
                 if is_filling:
                     logger().info("spotsieve migrate still fills the log; waiting until the log is open")
-                return LogStart(record.log, is_filling)
+                return LogStart(record.log, is_filling, new=end <= 1 and not is_filling)
 
     async def _is_open(self, first: int) -> bool:
         """Whether the log that a migration began at offset `first` is open. The last record that says so decides."""

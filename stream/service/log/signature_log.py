@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 
 from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import CommitMark
-from spotsieve.state.log.record import LogRecord, checksum_of, encode_and_keep, split
+from spotsieve.state.log.record import LogRecord, checksum_of, encode_and_keep, encode_void, split
 from spotsieve.state.snapshot.checkpoints import Requests
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord, SettingsMismatch
@@ -30,7 +30,7 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import CatchUp, LogFollower
 from spotsieve.stream.service.log.skips import read_skipped_offsets, stopped_error
-from spotsieve.stream.service.log.writer import RecordWriter, encode_voiding
+from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.serial_executor import SerialExecutor
 
 MOST_IDS_LOGGED = 100
@@ -115,10 +115,9 @@ class SignatureLog:
         if begin == end:  # An empty log gets its first record only if the state is new.
             check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
         head = await self._reading.check_settings(begin, end, self._writing.write, self._writer)
-        self._filling = head.filling
+        self._filling, self._log_was_new = head.filling, head.new
         self._engine.adopt(head.log)
         end = await self._reading.end()
-        self._log_was_new = end <= 1
         check_log_range(self._partition.topic, state.position, begin, end, state.pages_applied)
         await self._reading.go_on(state.position, state.pages_applied, state.last_record, begin)
         catching_up = CatchUp(self._engine.state.position, end)
@@ -180,7 +179,9 @@ class SignatureLog:
         """Remove the pending verdicts of an input partition, unless this worker found an empty log."""
         if self._log_was_new:
             return
-        value = encode_voiding(partition, self._writer, self._sequence, self._engine.settings_digest)
+        value = encode_void(
+            partition.topic, partition.partition, self._writer, self._sequence, self._engine.settings_digest
+        )
         self._sequence += 1
         await self._writing.write(value)
 

@@ -11,8 +11,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.identity import check_last_record, check_log_range, closed_log_error
-from spotsieve.state.index import CommitMark
-from spotsieve.state.log.record import NO_PAGES, checksum_of, decode, encode
+from spotsieve.state.log.record import checksum_of, decode
 from spotsieve.stream.base.errors import BrokerError, DamagedRecord, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import log_consumer, log_producer, stop_client
@@ -22,7 +21,6 @@ from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.service.log.follower import RESTART
 
 READ_SECONDS = 30.0
-LARGEST_OFFSET = 2**63 - 1
 
 
 class RecordWriter:
@@ -118,15 +116,6 @@ class RecordWriter:
             raise
         former, self._producer = self._producer, renewed
         await stop_client(former)
-
-
-def encode_voiding(partition: TopicPartition, writer: bytes, sequence: int, settings_digest: bytes) -> bytes:
-    """Write a log record that removes all pending verdicts of an input partition: a mark behind every offset.
-
-    writer, settings_digest: 16 bytes each  sequence: number of the record of this writer
-    """
-    mark = CommitMark(partition.topic, partition.partition, LARGEST_OFFSET)
-    return encode(NO_PAGES, writer, sequence, settings_digest, [mark])
 
 
 async def check_log_topic(settings: Settings, position: int, last_record: int, pages_applied: int) -> None:

@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from spotsieve.state.index import CommitMark
-from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode, encode, split
+from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode, encode, encode_void, split
 from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -24,7 +24,7 @@ from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import LogFollower
 from spotsieve.stream.service.log.skips import log_records, log_span
-from spotsieve.stream.service.log.writer import RecordWriter, encode_voiding
+from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.roles.round_messages import RoundReader
 from spotsieve.stream.service.run import WRITER_BYTES, ProcessState
 from spotsieve.stream.service.worker import Worker
@@ -91,9 +91,8 @@ class WorkerLog:
             await self._writing.start()
             begin = await follower.start()
             log_end = await follower.end()
-            self._log_was_new = log_end <= 1
             head = await follower.check_settings(begin, log_end, self._writing.write, self._writer)
-            self._rounds.log = head.log
+            self._rounds.log, self._log_was_new = head.log, head.new
             await self._rounds.start()
             await self._rounds.check_last()
             self.salt = (await self._rounds.identify()).salt
@@ -171,7 +170,8 @@ class WorkerLog:
         """Remove the pending verdicts of an input partition, unless this worker found an empty log."""
         if self._log_was_new:
             return
-        value = encode_voiding(partition, self._writer, self._sequence, self._digest)
+        topic, number = partition.topic, partition.partition
+        value = encode_void(topic, number, self._writer, self._sequence, self._digest)
         self._sequence += 1
         await self._writing.write(value)
 

@@ -4,10 +4,12 @@ import asyncio
 import random
 
 import pytest
+from aiokafka import TopicPartition
 
 from spotsieve.state.horizon import NO_TIME
 from spotsieve.state.identity import OtherLogError
-from spotsieve.state.log.record import checksum_of
+from spotsieve.state.index import CommitMark
+from spotsieve.state.log.record import checksum_of, decode
 from spotsieve.stream.base.errors import BrokerTrouble
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
@@ -39,9 +41,10 @@ class Broker:
         self.offsets = asyncio.Queue[int]()
         self.told = asyncio.Queue[list[RoundMessage]]()
         self.checksum = 0
+        self.written = b""
 
     async def write(self, value: bytes) -> int:
-        self.checksum = checksum_of(value)
+        self.checksum, self.written = checksum_of(value), value
         return await self.offsets.get()
 
     async def fetch(self) -> list[RoundMessage]:
@@ -128,3 +131,12 @@ async def test_a_send_that_hangs_does_not_keep_the_verdicts_of_everybody(
     with pytest.raises(BrokerTrouble, match=r"topics\.log .* took a record of this worker too slowly: more than 12 v"):
         await asyncio.wait_for(following, 5)
     hanging.cancel()
+
+
+async def test_a_partition_is_voided_by_a_record_with_its_own_number(broker: Broker) -> None:
+    log = new_log()
+    for sequence in range(2):
+        broker.offsets.put_nowait(sequence)
+        await log.void(TopicPartition("pages", 5))
+        record = decode(broker.written)
+        assert (record.sequence, record.committed) == (sequence, (CommitMark("pages", 5, 2**63 - 1),))
