@@ -11,7 +11,8 @@ import contextlib
 import importlib.util
 import json
 import socket
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -93,51 +94,121 @@ def _within(directory: str, stem: str, ending: str) -> str:
     )
 
 
-def claim_directory(flag: str, directory: str, run: str, state: Path) -> None:
-    """Record in an output directory that this run writes to it. Raises SettingError if another run does.
+def claim_directory(flag: str, directory: str, run: str, state: Path) -> bool:
+    """Record in an output directory that this run writes to it. Returns whether this call made the claim.
 
     flag: the output  run: id of the run  state: its state directory, which has one run at a time
-    Stores without exclusive creation, such as S3, refuse only runs that start later.
+    File systems without hard links, and stores without exclusive creation, such as S3, refuse only runs that start
+    later. Raises SettingError if another run has claimed the directory.
     """
-    name = _within(directory, CLAIM, "")
-    mine = {"run": run, "host": socket.gethostname(), "state": str(state.resolve())}
-    content = json.dumps(mine).encode()
+    name, mine = _within(directory, CLAIM, ""), _claim_of(run, state)
     try:
-        if is_url(name):
-            remote = RemoteFile(name, SettingError)
-            if not remote.exists():
-                file = remote.open_to_write("")
-                file.write(content)
-                file.close()
-                return
-            claimed = remote.open_to_read().read()
-        else:
-            with contextlib.suppress(FileExistsError), Path(name).open("xb") as file:
-                file.write(content)
-            claimed = Path(name).read_bytes()
+        is_made = _make_claim(name, mine)
+        owner = mine if is_made else _read_claim(name)
+        if owner is None:
+            _remove_claim(name)
+            is_made = _make_claim(name, mine)
+            owner = mine if is_made else _read_claim(name) or {}
     except OSError as error:
         then = "choose a directory that can be written"
         raise SettingError(f"--{flag}", f"cannot be written: {error.strerror}", directory, then) from None
-    try:
-        owner = {key: str(value) for key, value in json.loads(claimed).items()}
-    except (ValueError, AttributeError):
-        owner = {}
-    if owner.get("run") != run and owner != mine | {"run": owner.get("run")}:
+    if not _is_same_run(owner, mine):
         what = f"of the state {owner.get('state', 'unknown')} on {owner.get('host', 'unknown')}"
         rule = f"has the parts of another backfill that is not complete, {what}"
         then = f"choose another directory; if that run was given up, remove {shown_url(name)}"
         raise SettingError(f"--{flag}", rule, shown_url(directory), then)
+    return is_made
 
 
-def release_directory(directory: str) -> None:
-    """Remove the claim of a complete run."""
+def release_directory(directory: str, run: str, state: Path) -> None:
+    """Remove the claim of this run, or of an earlier run of its state. The claims of other runs stay."""
     name = _within(directory, CLAIM, "")
     # A claim that stays is reported by the next run, with the way to remove it.
     with contextlib.suppress(OSError, SettingError):
-        if is_url(name):
-            RemoteFile(name, SettingError).remove("")
-        else:
-            Path(name).unlink(missing_ok=True)
+        owner = _read_claim(name)
+        if owner is not None and _is_same_run(owner, _claim_of(run, state)):
+            _remove_claim(name)
+
+
+def _claim_of(run: str, state: Path) -> dict[str, str]:
+    return {"run": run, "host": socket.gethostname(), "state": str(state.resolve())}
+
+
+def _is_same_run(owner: Mapping[str, str], mine: Mapping[str, str]) -> bool:
+    """Whether two claims are of one run, whose state may have moved, or of one state, which has one run at a time."""
+    return owner.get("run") == mine["run"] or all(owner.get(key) == mine[key] for key in ("host", "state"))
+
+
+def _make_claim(name: str, claim: Mapping[str, str]) -> bool:
+    """Create the file or URL of a claim. Returns False if it exists. Raises OSError, SettingError."""
+    content = json.dumps(claim).encode()
+    if not is_url(name):
+        return _make_file(Path(name), content)
+    remote = RemoteFile(name, SettingError)
+    if remote.exists():
+        return False
+    file = remote.open_to_write("")
+    file.write(content)
+    file.close()
+    return True
+
+
+def _make_file(path: Path, content: bytes) -> bool:
+    """Create a file with all of its content, or not at all. Returns False if it exists. Raises OSError."""
+    scratch = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    try:
+        scratch.write_bytes(content)
+        try:
+            path.hardlink_to(scratch)
+        except FileExistsError:
+            return False
+        except OSError:  # The file system has no hard links.
+            return _make_file_in_place(path, content)
+        return True
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _make_file_in_place(path: Path, content: bytes) -> bool:
+    """Create a file, which a kill may leave incomplete. Returns False if it exists. Raises OSError."""
+    try:
+        file = path.open("xb")
+    except FileExistsError:
+        return False
+    try:
+        with file:
+            file.write(content)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def _read_claim(name: str) -> dict[str, str] | None:
+    """The content of a claim. None if there is none, or an incomplete one of a run that was killed.
+
+    Raises OSError, SettingError.
+    """
+    if is_url(name):
+        remote = RemoteFile(name, SettingError)
+        content = remote.open_to_read().read() if remote.exists() else b""
+    else:
+        try:
+            content = Path(name).read_bytes()
+        except FileNotFoundError:
+            return None
+    try:
+        return {key: str(value) for key, value in json.loads(content).items()}
+    except (ValueError, AttributeError):
+        return None
+
+
+def _remove_claim(name: str) -> None:
+    """Remove a claim. Raises OSError, SettingError."""
+    if not is_url(name):
+        Path(name).unlink(missing_ok=True)
+    elif (remote := RemoteFile(name, SettingError)).exists():
+        remote.remove("")
 
 
 def check_pyarrow() -> None:

@@ -278,13 +278,16 @@ class Backfill:
         sources = [task.file.source for task in self.tasks]
         log_ids = log_ids_of(self._against)
         check_and_note_inputs(self._directory, self._settings.input, sources, self.local.knows_source, log_ids)
-        for flag, directory in self._outputs.items():
-            claim_directory(flag, directory, self._run["id"], self._directory)
-        self.run_file = RunFile(self._directory, self._run)
-        if self.resumed:
-            self.run_file.check_log(identity)
-        else:
-            self.run_file.begin(self.outcomes.end, identity)
+        with contextlib.ExitStack() as claims:  # An error releases the claims that were made here.
+            for flag, directory in self._outputs.items():
+                if claim_directory(flag, directory, self._run["id"], self._directory):
+                    claims.callback(release_directory, directory, self._run["id"], self._directory)
+            self.run_file = RunFile(self._directory, self._run)
+            if self.resumed:
+                self.run_file.check_log(identity)
+            else:
+                self.run_file.begin(self.outcomes.end, identity)
+            claims.pop_all()
         self._judged = JudgedPages(self._log, self.outcomes, self.run_file.first_round, self._id)
         if self.resumed:
             self.notices.append(
@@ -323,8 +326,9 @@ class Backfill:
         summary = self._summary(self.run_file, self.local.entry_count)
         summary.interrupted = not is_complete
         if is_complete:
-            for directory in self._outputs.values():  # Before the end: nothing opens a complete run again.
-                release_directory(directory)
+            # Before complete(): a complete run is never opened again, so its claim would stay.
+            for directory in self._outputs.values():
+                release_directory(directory, self._run["id"], self._directory)
             self.run_file.complete(summary.entries, len(summary.faults))
             shutil.rmtree(self._directory / DIRECTORY / AGAINST, ignore_errors=True)
         return summary

@@ -1,13 +1,17 @@
 """Parts of a backfill lie where nothing else does, are named as of what they hold, and survive what else writes."""
 
+import contextlib
+import errno
 import fcntl
 import gzip
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
@@ -32,7 +36,14 @@ from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.local.backfill.batch_queue import BatchQueue
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
-from spotsieve.stream.local.backfill.parts import Parts, VerdictRows, claim_directory, parts_of, release_directory
+from spotsieve.stream.local.backfill.parts import (
+    CLAIM,
+    Parts,
+    VerdictRows,
+    claim_directory,
+    parts_of,
+    release_directory,
+)
 from spotsieve.stream.local.backfill.reader import Reader
 from spotsieve.stream.local.batch_reader import FileBatch
 from tests.fixtures.backfills import after, backfilled, logged_pages, records_out, write_inputs
@@ -256,19 +267,112 @@ def test_a_run_that_is_killed_at_its_end_leaves_no_claim_behind(
 def test_a_directory_at_a_url_takes_the_parts_of_one_run_at_a_time(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.store.clear()
-    claim_directory("out", "memory://out/", "1", tmp_path / "one")
-    claim_directory("out", "memory://out", "1", tmp_path / "moved")  # The same run.
-    claim_directory("out", "memory://out", "2", tmp_path / "one")  # The same state.
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert claim_directory("out", "memory://out/", "1", one)
+    assert not claim_directory("out", "memory://out", "1", tmp_path / "moved")  # The same run.
+    assert not claim_directory("out", "memory://out", "2", one)  # The same state.
     rule = "--out has the parts of another backfill that is not complete, of the state .*one on .*memory://out"
     with pytest.raises(SettingError, match=rule):
-        claim_directory("out", "memory://out", "2", tmp_path / "two")
-    release_directory("memory://out")
-    release_directory("memory://out")
-    claim_directory("out", "memory://out", "2", tmp_path / "two")
-    memory.pipe("/out/.spotsieve-backfill", b"")
+        claim_directory("out", "memory://out", "2", two)
+    release_directory("memory://out", "2", two)
+    with pytest.raises(SettingError, match=rule):
+        claim_directory("out", "memory://out", "2", two)
+    release_directory("memory://out", "1", one)
+    release_directory("memory://out", "1", one)
+    assert claim_directory("out", "memory://out", "2", two)
+    memory.pipe("/out/.spotsieve-backfill", b"{}")
     with pytest.raises(SettingError, match="of the state unknown on unknown"):
-        claim_directory("out", "memory://out", "2", tmp_path / "two")
+        claim_directory("out", "memory://out", "2", two)
     memory.store.clear()
+
+
+@pytest.mark.parametrize("content", [b"", b'{"run": "1", "host": '])
+@pytest.mark.parametrize("place", ["local", "memory://out"])
+def test_a_claim_that_a_killed_run_left_incomplete_is_replaced(place: str, content: bytes, tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / CLAIM).write_bytes(content)
+    memory.pipe(f"/out/{CLAIM}", content)
+    directory = place if ":" in place else str(tmp_path / place)
+    assert claim_directory("out", directory, "1", tmp_path / "one")
+    with pytest.raises(SettingError, match=f"of the state {tmp_path / 'one'}"):
+        claim_directory("out", directory, "2", tmp_path / "two")
+    memory.store.clear()
+
+
+def test_a_run_whose_claim_is_incomplete_continues(tmp_path: Path) -> None:
+    names, settings = write_inputs(tmp_path, "jsonl"), Settings()
+    assert backfilled(names, tmp_path, settings, stopped=after(2), batch_pages=3).interrupted
+    for flag in ("out", "verdicts", "rejected"):
+        (tmp_path / flag / CLAIM).write_bytes(b"")
+    assert not backfilled(names, tmp_path, settings, batch_pages=3).interrupted
+    assert not [path for flag in ("out", "verdicts", "rejected") for path in (tmp_path / flag).glob(".*")]
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """Fail writes of more than ten bytes to a file."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_claim_that_a_full_disk_cuts_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = "--out cannot be written: File too large"
+    with full_disk(), pytest.raises(SettingError, match=rule):
+        claim_directory("out", str(tmp_path), "1", tmp_path / "one")
+    assert not list(tmp_path.iterdir())
+    with contextlib.ExitStack() as filling:
+
+        def fill_disk(*_: object) -> None:
+            filling.enter_context(full_disk())
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        monkeypatch.setattr(Path, "hardlink_to", fill_disk)
+        with pytest.raises(SettingError, match=rule):
+            claim_directory("out", str(tmp_path), "1", tmp_path / "one")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_claims_a_directory_on_a_file_system_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    assert claim_directory("out", str(tmp_path), "1", tmp_path / "one")
+    assert not claim_directory("out", str(tmp_path), "1", tmp_path / "one")
+    with pytest.raises(SettingError, match="of another backfill"):
+        claim_directory("out", str(tmp_path), "2", tmp_path / "two")
+    assert [path.name for path in tmp_path.iterdir()] == [CLAIM]
+
+
+def test_a_refused_run_releases_the_directories_that_it_claimed(
+    tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, held = tmp_path / "out", tmp_path / "held"
+    held.mkdir()
+    claim_directory("verdicts", str(held), "1", tmp_path / "one")
+    given = (pages, "--out", out, "--verdicts", held, "--state", tmp_path / "two")
+    assert "--verdicts has the parts of another backfill" in refused(capsys, *given)
+    assert not list(out.iterdir())
+    assert [path.name for path in held.iterdir()] == [CLAIM]
+    assert main(["backfill", str(pages), "--out", str(out), "--state", str(tmp_path / "three")]) == EXIT_OK
+
+
+def test_a_run_releases_its_own_claims_only(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    claim_directory("out", str(tmp_path), "1", one)
+    release_directory(str(tmp_path), "2", two)
+    assert (tmp_path / CLAIM).exists()
+    release_directory(str(tmp_path), "2", one)  # A later run of the same state.
+    release_directory(str(tmp_path), "2", one)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("library", ["numpy", "rocksdict"])
