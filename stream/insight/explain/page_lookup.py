@@ -274,7 +274,10 @@ def read_page_argument(name: str, url: str, flag: str, settings: InputSettings) 
 
 
 def _read_file(name: str, path: Path, url: str, flag: str, settings: InputSettings) -> ExplainInput:
-    """Read a verdict line, the one page of a file with records, or a page itself. path: of a copy of standard input"""
+    """Read a verdict line, the one page of a file with records, or a page itself.
+
+    path: of the file, or of the copy of standard input
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(settings.max_page_bytes + 1)
