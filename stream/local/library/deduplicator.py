@@ -145,8 +145,6 @@ PageInput = CrawledPage | tuple[str | int, str, str | bytes]
 """A page for add_many and query_many: an (id, url, body), or a longer tuple of the fields of CrawledPage."""
 _Batch = Sequence[Page]
 """Pages, whose labels are their ids."""
-_not_ours = list[Callable[[], None]]()
-"""States of the process that this one was forked from. Collecting them as garbage would close their files."""
 
 
 class Deduplicator:
@@ -326,9 +324,11 @@ class Deduplicator:
         return self._act_on_batch(pages, self._query)
 
     def close(self) -> None:
-        """Write buffered data and release the directory. A second call does nothing. Raises StateError."""
-        if self._is_forked:
-            _not_ours.append(self._release)  # The state belongs to the process that opened it.
+        """Write buffered data and release the directory. Raises StateError.
+
+        A second call does nothing, nor does a call in a forked process: the state belongs to its parent.
+        """
+        if self._process != os.getpid():
             return
         with self._lock:
             was_open, self._open = self._open, False
@@ -397,14 +397,9 @@ class Deduplicator:
         limits, made = self._settings.service, (self._maker.make_from(page) for page in pages)
         return batches(made, limits.batch_pages, limits.batch_bytes, lambda page: len(page.body))
 
-    @property
-    def _is_forked(self) -> bool:
-        """Whether this is a forked copy of the owner of a directory."""
-        return isinstance(self._engine, LocalEngine) and self._process != os.getpid()
-
     def _check_process(self) -> None:
-        """Raises StateError in a fork of the process that opened the state."""
-        if self._is_forked:
+        """Raises StateError in a fork of the process that adds to a directory."""
+        if isinstance(self._engine, LocalEngine) and self._process != os.getpid():
             rule = f"must be used only by process {self._process}, which opened the state, and this is a fork of it"
             then = "open it with read_only=True here, or send the pages to that process"
             raise StateError(NAME, rule, os.getpid(), then)

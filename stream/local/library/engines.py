@@ -7,6 +7,7 @@ two batches. A program may add no page for hours, so IdleOwner does it in a thre
 import contextlib
 import io
 import logging
+import os
 import sys
 import threading
 import weakref
@@ -43,10 +44,42 @@ SettingsFor = Callable[[str | None], Settings]
 _QUIET_S = 1.0
 """Seconds of compiling before the first line on standard error, if it is no terminal."""
 Engines = LocalEngine | MemoryEngine
-_owned = weakref.WeakValueDictionary[Path, LocalEngine]()
-_owned_lock = threading.Lock()
-"""Engines of the directories that this process adds to. It must not open checkpoints of these: RocksDB's locks belong
-to a process, which would release its own lock (state/store/rocks_errors.py)."""
+
+
+class _ProcessStates:
+    """The states that this process has opened.
+
+    owned: engines of the directories that it adds to. It must not open checkpoints of these: RocksDB's locks belong to
+    a process, which would release its own lock (state/store/rocks_errors.py)
+    lock: held while a state is opened
+    """
+
+    def __init__(self) -> None:
+        self._of_parent = list[ExitStack]()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.owned = weakref.WeakValueDictionary[Path, LocalEngine]()
+        self.lock = threading.Lock()
+        self._open = weakref.WeakSet[ExitStack]()
+
+    def closer(self, opening: ExitStack) -> Callable[[], None]:
+        """Return what closes an open state. opening: the contexts that it consists of"""
+        state = opening.pop_all()
+        self._open.add(state)
+        return state.close
+
+    def leave_to_parent(self) -> None:
+        """Forget all states in a forked process, but keep them, because collecting them would close their files.
+
+        These are the parent's, and RocksDB would wait for threads, which a fork does not have.
+        """
+        self._of_parent.extend(self._open)
+        self._forget()
+
+
+_states = _ProcessStates()
+os.register_at_fork(after_in_child=_states.leave_to_parent)
 
 
 class EngineView:
@@ -125,20 +158,20 @@ def open_to_add(
         rule = "needs the scheme spotsieve, because other schemes judge no main text"
         raise SettingError("text", rule, scheme.name, 'use scheme="spotsieve", or leave out text')
     with ExitStack() as opening:
-        with _owned_lock:
+        with _states.lock:
             _check_not_owned(against)
             others = opening.enter_context(open_states(against, settings))
             if directory is None:
                 engine: Engines = MemoryEngine(settings, scheme, others, with_marks)
             else:
                 engine = LocalEngine(directory, settings, scheme, others=others, with_marks=with_marks)
-                _owned[directory.resolve()] = engine
-                opening.callback(_owned.pop, directory.resolve(), None)
+                _states.owned[directory.resolve()] = engine
+                opening.callback(_states.owned.pop, directory.resolve(), None)
             opening.callback(engine.close)
         for notice in engine.notices if isinstance(engine, LocalEngine) else ():
             LOGGER.warning("%s", notice)
         view = EngineView(engine, settings)
-        return OpenEngine(settings, engine.engine.scheme, engine, view, opening.pop_all().close)
+        return OpenEngine(settings, engine.engine.scheme, engine, view, _states.closer(opening))
 
 
 @contextlib.contextmanager
@@ -155,7 +188,7 @@ def file_errors(place: Path | None) -> Iterator[None]:
 def _check_not_owned(directories: Iterable[Path]) -> None:
     """Check that this process adds to none of these states. Raises StateError."""
     for directory in directories:
-        if directory.resolve() in _owned:
+        if directory.resolve() in _states.owned:
             then = "call query() of the Deduplicator that adds, or close it first"
             raise StateError(NAME, "must not open a state read_only that this process adds to", str(directory), then)
 
@@ -166,7 +199,7 @@ def open_to_query(directory: Path | None, settings_for: SettingsFor) -> OpenEngi
         raise SettingError(
             "read_only", "needs the path of a state, and there is none", None, "name a state or a snapshot"
         )
-    with _owned_lock, ExitStack() as opening:
+    with _states.lock, ExitStack() as opening:
         _check_not_owned([directory])
         state = opening.enter_context(read_only_state(directory))
         settings = settings_for(state.identity.settings)
@@ -175,7 +208,7 @@ def open_to_query(directory: Path | None, settings_for: SettingsFor) -> OpenEngi
         if (warning := too_few_open_files(directory)) is not None:
             LOGGER.warning("%s", warning)
         view = FixedView(state, settings)
-        return OpenEngine(settings, scheme, None, view, opening.pop_all().close)
+        return OpenEngine(settings, scheme, None, view, _states.closer(opening))
 
 
 def _stored_settings(directory: Path, name: str, to_query: str) -> str | None:

@@ -65,39 +65,81 @@ async def test_coroutines_add_pages_by_to_thread_and_the_loop_goes_on(tmp_path: 
 
 
 FORKED = """
-import gc, os, sys
+import gc, os, signal, sys, weakref
 from spotsieve import Deduplicator, StateError
 from tests.fixtures.filter_crawl import article
 
-with Deduplicator(sys.argv[1]) as seen:
-    seen.add("a", "", article(1))
+def refused():
+    told = 0
+    for act in (seen.add, seen.query, lambda *_: seen.known_pages, lambda *page: list(seen.add_many([page]))):
+        try:
+            act("b", "", article(2))
+        except StateError as error:
+            told += "this is a fork of it" in str(error)
+    seen.close()
+    return told == 4 and collected()
+
+def collected():
+    global seen
+    last = weakref.ref(seen)
+    del seen
+    gc.collect()
+    return last() is None
+
+def closed():
+    seen.close()
+    return collected()
+
+def read():
+    with Deduplicator(path, read_only=True) as view:
+        return [view.query("q", "", article(seed)).kind for seed in (1, 2)] == ["duplicate", "novel"]
+
+def query():
+    return seen.query("q", "", article(1)).is_duplicate
+
+def fork(act):
     child = os.fork()
     if not child:
-        told = 0
-        for act in (seen.add, seen.query, lambda *_: seen.known_pages, lambda *page: list(seen.add_many([page]))):
-            try:
-                act("b", "", article(2))
-            except StateError as error:
-                told += "this is a fork of it" in str(error)
-        seen.close()
-        del seen, act
-        gc.collect()
-        os._exit(told)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        signal.alarm(20)
+        os._exit(7 if act() else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == 7, (act.__name__, code)
+
+path, kind, *names = sys.argv[1:]
+with Deduplicator(path) as seen:
+    seen.add("a", "", article(1))
+if kind == "memory":
+    seen = Deduplicator(against=[path])
+else:
+    seen = Deduplicator(path, read_only=kind == "read_only")
+if kind == "adds":
+    seen.add("d", "", article(4))  # RocksDB writes it when it closes.
+for name in names:
+    fork(globals()[name])
+assert query()
+if kind != "read_only":
     seen.add("c", "", article(3))
-with Deduplicator(sys.argv[1]) as seen:
-    assert [seen.query("q", "", article(seed)).kind for seed in (1, 2, 3)] == ["duplicate", "novel", "duplicate"]
-with Deduplicator() as seen:
-    seen.add("a", "", article(1))
-    child = os.fork()
-    if not child:
-        os._exit(seen.query("b", "", article(1)).is_duplicate)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert seen.query("q", "", article(3)).is_duplicate
+seen.close()
+with Deduplicator(path) as seen:
+    kinds = [seen.query("q", "", article(seed)).kind for seed in (1, 2, 3)]
+assert kinds == ["duplicate", "novel", "duplicate" if kind == "adds" else "novel"], kinds
 """
 
 
-def test_a_fork_of_the_owner_is_refused_and_leaves_the_state_alone(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "state")]
+@pytest.mark.parametrize(
+    ("kind", "act"),
+    [
+        ("adds", "refused"),
+        ("adds", "collected"),
+        ("adds", "read"),
+        ("read_only", "closed"),
+        ("memory", "query"),
+        ("memory", "closed"),
+    ],
+)
+def test_a_forked_process_leaves_the_state_of_its_parent_alone(tmp_path: Path, kind: str, act: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "state"), kind, act]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
