@@ -19,6 +19,7 @@ from spotsieve.stream.base.settings.load import load_chosen, stored_values
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Entry, Signatures, logged_url
 from spotsieve.stream.base.verdict import Kind, Reason, Verdicts
+from spotsieve.stream.files.remote import is_url, local_name
 from spotsieve.stream.local.engines import LocalEngine, mark_unsigned, page_text, sign_every_page
 from spotsieve.stream.local.library.engines import NAME, IdleOwner, OpenEngine, file_errors, open_to_add, open_to_query
 from spotsieve.stream.local.library.keywords import SchemeName, SettingKeywords
@@ -136,9 +137,11 @@ def _path(name: str, value: object) -> Path:
         value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if not isinstance(value, str):
             raise SettingError(name, "must be a path: text or a Path", value, "such as 'seen'")
-    if isinstance(value, str) and "://" in value:
+    if isinstance(value, Path):
+        return value
+    if is_url(value):
         raise SettingError(name, "must be a directory of this machine", value, "states cannot be used at URLs")
-    return Path(value)
+    return Path(local_name(value))
 
 
 PageInput = CrawledPage | tuple[str | int, str, str | bytes]

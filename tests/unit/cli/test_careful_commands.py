@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from spotsieve import Deduplicator
+from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.store.rocks_errors import rocks_errors
 from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_STATE, SettingError, StateError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
@@ -318,6 +319,17 @@ def test_a_url_in_place_of_a_local_file_is_refused_and_makes_no_directory(
 
 def test_a_file_url_is_a_directory_of_this_machine(tmp_path: Path) -> None:
     assert directory(f"file://{tmp_path}") == tmp_path
+    with Deduplicator(f"file://{tmp_path}/state"):
+        assert (tmp_path / "state" / LOG_FILE).exists()
+
+
+def test_a_local_path_that_contains_the_mark_of_a_url_is_no_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert directory("./s3://seen") == Path("s3:/seen")
+    with Deduplicator("./s3://seen"):
+        assert (tmp_path / "s3:" / "seen" / LOG_FILE).exists()
 
 
 def test_an_empty_state_directory_in_the_settings_is_refused_too(capsys: pytest.CaptureFixture[str]) -> None:
