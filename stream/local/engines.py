@@ -47,10 +47,11 @@ from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS, isolate
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import Signatures, page_id_text
+from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
 from spotsieve.stream.engine import Engine
+from spotsieve.stream.files.verdict_lines import line_id
 from spotsieve.stream.judge import mark_poison, policy_of
 from spotsieve.stream.local.against import OtherStates, StateVerdicts, log_poison_pages
 from spotsieve.stream.sign.schemes import Scheme
@@ -138,9 +139,8 @@ def page_text(page: Page, scheme: Scheme, is_template: NDArray[np.bool_] | None)
     except ENVIRONMENT_ERRORS:
         raise
     except Exception:
-        page_id = page.label or page_id_text(page.source, page.partition, page.offset)
         text = "extracting the text failed with an internal error for %s: it is left out; please report the error"
-        LOGGER.exception(text, escape_control_characters(page_id))
+        LOGGER.exception(text, escape_control_characters(line_id(page)))
         return None
 
 

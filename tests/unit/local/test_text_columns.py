@@ -342,3 +342,13 @@ def test_the_verdicts_of_the_library_have_the_same_texts(tmp_path: Path, capsys:
     assert all(one.text is None for one in verdicts if one.is_duplicate)
     with Deduplicator() as seen:
         assert seen.add("p", "", article(1)).text is None
+
+
+def test_the_log_names_a_page_without_text_as_its_verdict_does(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("spotsieve.stream.local.engines.text_of", failing(text_of, 0))
+    with Deduplicator(text=True) as seen:
+        verdict = seen.add("p" * 3_000, "https://a.example/", f"<p>{article(1)}</p>")
+    assert verdict.text is None
+    assert f" for {verdict.id}:" in caplog.text
