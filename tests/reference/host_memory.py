@@ -28,6 +28,11 @@ def linear_count(occupied: int, bits: int) -> float:
     return -bits * math.log1p(-occupied / bits)
 
 
+def sketch_bit(value: int) -> int:
+    """The bit of a URL's or text's hash in a sketch of its host."""
+    return value >> 58
+
+
 @dataclass
 class Item:
     """A block or title word. error: the most pages that may have shown it before it was remembered"""
@@ -84,8 +89,8 @@ class Counts:
         if identity not in self._by_identity:
             self._put(identity)
         item = self._by_identity[identity]
-        item.urls.add(url % COUNT_BITS)
-        item.texts.add(text % COUNT_BITS)
+        item.urls.add(sketch_bit(url) % COUNT_BITS)
+        item.texts.add(sketch_bit(text) % COUNT_BITS)
         if item.pages >= LEAST_TEMPLATE:
             self._recurring.add(identity)
 
@@ -136,13 +141,20 @@ class Memory:
 
     @property
     def pages(self) -> float:
-        """The number of pages of the host, by URLs or by texts, whichever are fewer."""
-        return linear_count(min(len(self.urls), len(self.texts)), HOST_BITS)
+        """The number of pages of the host, by URLs or by texts, whichever are fewer.
+
+        At most LEAST_TEMPLATE while a block on all of them would not be template text.
+        """
+        pages = linear_count(min(len(self.urls), len(self.texts)), HOST_BITS)
+        everywhere = Item(
+            0, urls={bit % COUNT_BITS for bit in self.urls}, texts={bit % COUNT_BITS for bit in self.texts}
+        )
+        return pages if everywhere.pages >= LEAST_TEMPLATE else min(pages, LEAST_TEMPLATE)
 
     def learn(self, url: int, text: int, blocks: Iterable[int], words: Iterable[int], last: int) -> None:
         """Count a page. url, text: its hashes  blocks: identities of 40 bits, in page order"""
-        self.urls.add(url >> 58)
-        self.texts.add(text >> 58)
+        self.urls.add(sketch_bit(url))
+        self.texts.add(sketch_bit(text))
         self._learn_blocks(url, text, [item_of(identity) for identity in blocks if identity])
         for word in words:
             self.words.count(word, url, text)

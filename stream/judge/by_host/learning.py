@@ -50,6 +50,7 @@ from spotsieve.stream.judge.by_host.memory import (
     Memory,
     count_page,
     room_of,
+    sketch_bit,
     slot_of,
 )
 
@@ -95,8 +96,8 @@ def teach_page(pages, page, hashes, memory, row, number):
     PageTexts, int64, hashes: uint64[n, 2], number: int64, the next entry number  ->  memory: Memory
     """
     url, text = hashes[page, 0], hashes[page, 1]
-    memory.urls[row] |= np.uint64(1) << (url >> np.uint64(58))
-    memory.texts[row] |= np.uint64(1) << (text >> np.uint64(58))
+    memory.urls[row] |= np.uint64(1) << sketch_bit(url)
+    memory.texts[row] |= np.uint64(1) << sketch_bit(text)
     count_blocks(pages, page, memory.blocks, row, url, text)
     for place in range(pages.title_bounds[page], pages.title_bounds[page + 1]):
         count_page(memory.words, row, np.int64(pages.titles[place]), url, text)

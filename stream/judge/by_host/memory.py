@@ -9,7 +9,9 @@ verdict that kept a page from being counted would hide the template text that th
 Pages are counted by their URLs and by their texts, and the smaller number holds. So a page that is crawled ten times
 counts once, also under ten session ids, and so do ten copies of one text. Both numbers are estimated by linear counting
 (Whang et al. 1990): each item has two sketches of COUNT_BITS bits, in which every URL and every text sets one bit.
-Equal pages set equal bits.
+Equal pages set equal bits. A host has two sketches of HOST_BITS bits, and a page's bit of an item follows from that of
+the host. So the sketches of a host tell how many pages an item on all of them would count. By chance, the first pages
+of a host may set so few bits of an item that it is not template text yet: then the host does not count as known.
 
 A memory is bounded. It has room for RARE_ITEMS blocks and for the recurring ones: those on LEAST_TEMPLATE pages and
 more. If it is full, a new item replaces one that was seen on the fewest pages, and inherits this number as its error,
@@ -40,9 +42,10 @@ ITEM_ROOM, WORD_ROOM = MAX_ITEMS, MAX_WORDS
 """The most blocks and title words of a host's memory."""
 RARE_ITEMS, MOST_REPLACED = 768, 32
 """The room for blocks beside the recurring ones, and the most blocks of a full memory that one page replaces."""
-COUNT_BITS = 12
+COUNT_BITS, HOST_BITS = 12, 64
+"""The sizes of the sketches of an item and of a host."""
 ITEM_BITS = 28
-"""The size of a sketch, and of an item's identity: its highest bits in a memory."""
+"""The size of an item's identity: its highest bits in a memory."""
 _ERROR_SHIFT, _URLS_SHIFT = 2 * COUNT_BITS, COUNT_BITS
 _IDENTITY_SHIFT = _ERROR_SHIFT + 4
 _MOST_ERROR = MAX_FLOOR
@@ -60,7 +63,7 @@ def _estimates(bits: int) -> NDArray[np.float64]:
     return np.append(-bits * np.log1p(-occupied / bits), 2.0 * bits * np.log(bits))
 
 
-_BY_BITS, _PAGES_BY_BITS = np.floor(_estimates(COUNT_BITS) + 0.5).astype(np.int64), _estimates(64)
+_BY_BITS, _PAGES_BY_BITS = np.floor(_estimates(COUNT_BITS) + 0.5).astype(np.int64), _estimates(HOST_BITS)
 
 
 class Counts(NamedTuple):
@@ -201,8 +204,29 @@ def _used_slots(counts, rows):
 
 @inlined
 def pages_of_host(memory, row):  # Memory, int64 -> float64
-    """The number of pages of a host, estimated: exact for a few, at most some 500."""
-    return min(_PAGES_BY_BITS[count_bits(memory.urls[row])], _PAGES_BY_BITS[count_bits(memory.texts[row])])
+    """The number of pages of a host, estimated: exact for a few, at most some 500.
+
+    At most LEAST_TEMPLATE while not even a block on all of them would be template text.
+    """
+    urls, texts = memory.urls[row], memory.texts[row]
+    pages = min(_PAGES_BY_BITS[count_bits(urls)], _PAGES_BY_BITS[count_bits(texts)])
+    of_block = min(_BY_BITS[count_bits(_bits_of_item(urls))], _BY_BITS[count_bits(_bits_of_item(texts))])
+    return pages if of_block >= LEAST_TEMPLATE else min(pages, LEAST_TEMPLATE)
+
+
+@inlined
+def sketch_bit(value):  # uint64, hash of a URL or text -> uint64
+    """The bit of a page in a sketch of its host. In a sketch of an item it is this modulo COUNT_BITS."""
+    return value >> np.uint64(58)
+
+
+@inlined
+def _bits_of_item(sketch):  # uint64, of a host -> uint64
+    """The sketch of an item on all pages of a host."""
+    bits = np.uint64(0)
+    for shift in range(0, HOST_BITS, COUNT_BITS):
+        bits |= sketch >> np.uint64(shift) & np.uint64(_SKETCH)
+    return bits
 
 
 @inlined
@@ -227,8 +251,8 @@ def pages_with(counts, row, identity):  # Counts, int64, int64 -> int64
 @inlined
 def count_page(counts, row, identity, url, text):  # Counts, int64, int64, uint64, uint64  ->  counts
     """Count a page for one of its blocks or title words. url, text: hashes of its URL and text"""
-    sketches = np.uint64(1) << (url % np.uint64(COUNT_BITS) + np.uint64(_URLS_SHIFT))
-    sketches |= np.uint64(1) << text % np.uint64(COUNT_BITS)
+    sketches = np.uint64(1) << (sketch_bit(url) % np.uint64(COUNT_BITS) + np.uint64(_URLS_SHIFT))
+    sketches |= np.uint64(1) << sketch_bit(text) % np.uint64(COUNT_BITS)
     slot = slot_of(counts, row, identity)
     if slot < 0:
         error = np.int64(0)
