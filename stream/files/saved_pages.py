@@ -36,7 +36,7 @@ class Mhtml(InputFormat):
     written_as = WARC
 
     def recognizes(self, beginning: bytes) -> bool:
-        """Whether the file begins with the header of a multipart/related message."""
+        """Whether the file begins with the header of a saved page in multipart/related."""
         return begins_mhtml(beginning)
 
     def recognizes_name(self, name: str) -> bool:

@@ -7,6 +7,7 @@ from tests.reference.packed_text import Block, PageText
 
 WINDOWS, WINDOW = 2**15, 8
 LEAST_WORDS, LEAST_HOSTS, NOTICE_BITS = 8, 3, 12
+LEAST_PHRASED, SMALLEST = 20, 3
 _FACTOR = 0x9E3779B97F4A7C15
 
 
@@ -38,11 +39,14 @@ class CommonText:
             if block.words < LEAST_WORDS or block.identity == 0:
                 common.append(0)
                 continue
-            window, key = window_of(block), key_of(block)
-            shown = next((one for one in self.windows.get(window, []) if one.key == key), None)
-            common.append(0 if shown is None else shown.how_common)
-            if learns:
-                self._count(window, shown or Shown(key), page)
+            how_common = 0
+            for identity in identities_of(block, page.hashes_in(len(common))):
+                window, key = window_of(identity), key_of(identity)
+                shown = next((one for one in self.windows.get(window, []) if one.key == key), None)
+                how_common = max(how_common, 0 if shown is None else shown.how_common)
+                if learns:
+                    self._count(window, shown or Shown(key), page)
+            common.append(how_common)
         return page._replace(common=tuple(common))
 
     def _count(self, window: int, shown: Shown, page: PageText) -> None:
@@ -65,14 +69,24 @@ class CommonText:
         }
 
 
-def window_of(block: Block) -> int:
+def identities_of(block: Block, hashes: Sequence[int]) -> list[int]:
+    """What a block is counted under: its identity, and its smallest shingles. hashes: of its sampled shingles"""
+    if block.words < LEAST_PHRASED or len(hashes) < SMALLEST:
+        return [block.identity]
+    mixed = 0
+    for value in sorted(hashes)[:SMALLEST]:
+        mixed = (mixed * _FACTOR ^ value) % 2**64
+    return [block.identity, mixed * _FACTOR % 2**64 >> 24 | 1]
+
+
+def window_of(identity: int) -> int:
     """The window of a block."""
-    return (block.identity * _FACTOR % 2**64 >> 40) % WINDOWS
+    return (identity * _FACTOR % 2**64 >> 40) % WINDOWS
 
 
-def key_of(block: Block) -> int:
+def key_of(identity: int) -> int:
     """The key of a block in its window."""
-    return block.identity % 2**32 | 1
+    return identity % 2**32 | 1
 
 
 def _bit_of(value: int) -> int:

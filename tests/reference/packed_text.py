@@ -61,6 +61,10 @@ class PageText(NamedTuple):
         """The sampled hashes of the main text, or of the other text."""
         return [sample.hash for sample in self.samples if self.blocks[sample.place].kept == kept]
 
+    def hashes_in(self, place: int) -> list[int]:
+        """The sampled hashes of a block."""
+        return [sample.hash for sample in self.samples if sample.place == place]
+
     def complete_below(self, kept: bool) -> int:
         """The hash up to which the sample of the main text, or of the other text, has every shingle."""
         hashes = self.hashes(kept)

@@ -23,7 +23,7 @@ EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
 FRESH_TEXT = 20
 LEAST_MAIN_ON_HOST, MOST_OUTSIDE, MOST_OWN = 60, 6, 16
 KNOWN_PAGES, KNOWN_OUTSIDE, MOST_LINKS = 20, 1 / 3, 2
-THIN, SHORT = 100, 80
+HEADLINE, THIN, SHORT = 4, 100, 80
 SURE, SURE_WORDS = 0.95, 20
 EXCERPT, MARGIN, BESIDE = 0.35, 0.25, 0.05
 NEARLY_ALL, NEARLY_NONE, WHOLE_SHARE = 0.9, 0.05, 0.3
@@ -67,6 +67,7 @@ class Pair:
     entry: EntryText
     bars: Bars
     lengths: float = field(default=1.0, init=False)
+    by_all: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         view, entry = self.view, self.entry
@@ -77,15 +78,19 @@ class Pair:
         words = view.memory.words
         theirs = {word for word in entry.titles if words.pages_with(word) <= view.memory.common_limit}
         overlap = len(view.rare & theirs) / len(view.rare | theirs) if view.rare or theirs else None
-        self.shared_words = len(view.rare & theirs) if self.same_host else 0
+        self.shared_words = len(view.rare & theirs)
         self.title = overlap if self.same_host else None
         self.similar_titles = overlap is not None and overlap >= 0.5
         self.one_article = not self.same_host and self.similar_titles
 
     def score(self) -> float | None:
         """The smallest containment of the parts if each is enough, and the entry is not too long."""
-        short_enough, self.lengths = self.compare_lengths()
-        scores = [self.contained(part) for part in self.parts()]
+        parts = self.parts()
+        alone = not self.same_host and parts[0].part == WHOLE_MAIN_TEXT
+        short_enough, self.lengths, self.by_all = self.compare_lengths(alone)
+        if self.by_all and all(part.part != ALL_TEXT for part in parts):
+            parts = [part._replace(beside=True) for part in parts] + [Part(ALL_TEXT, self.view.own_words, True)]
+        scores = [self.contained(part) for part in parts]
         score = min([1.0, *(score for score in scores if score is not None)])
         if None in scores:
             return None
@@ -131,10 +136,11 @@ class Pair:
         blocks = self.view.page.blocks
         return sum(block.words for block in blocks if block.kept) or sum(block.words for block in blocks)
 
-    def compare_lengths(self) -> tuple[bool, float]:
-        """Whether the entry is at most twice as long, and its length in lengths of the page, from 1 to 2.
+    def compare_lengths(self, alone: bool) -> tuple[bool, float, bool]:
+        """Whether the entry is at most twice as long, its length in lengths of the page, and whether only all its text
+        is short enough, so that all text of the page must be contained.
 
-        What became template text of its host since does not count.
+        What became template text of its host since does not count.  alone: the main text with common text decides
         """
         view, entry = self.view, self.entry
         main, every = float(entry.main), float(entry.every)
@@ -146,13 +152,17 @@ class Pair:
                     every -= block.words
                     main -= block.words if block.kept else 0
         if view.own_words < LEAST_WORDS:
-            return True, 1.0
+            return True, 1.0, False
         speaks = view.main_words >= LEAST_MAIN
         length, words = (main, view.main_words) if speaks else (every, view.own_words)
         too_long = length > MOST_LENGTHS * words + LENGTH_SLACK
         if too_long and view.whole_words >= LEAST_MAIN and (self.common or speaks):
             length, words = entry.whole, view.whole_words
-        return length <= MOST_LENGTHS * words + LENGTH_SLACK, min(max(1.0, length / words), 2.0)
+        too_long = length > MOST_LENGTHS * words + LENGTH_SLACK
+        by_all = too_long and not alone and every <= MOST_LENGTHS * view.own_words + LENGTH_SLACK
+        if by_all:
+            length, words = every, view.own_words
+        return by_all or not too_long, min(max(1.0, length / words), 2.0), by_all
 
     def contained(self, asked: Part) -> float | None:
         """The containment of a part if it is enough, and few of its words are fresh."""
@@ -164,21 +174,24 @@ class Pair:
         young = self.new_host and (not beside or part == MAIN_TEXT)
         if thin and part == ALL_TEXT:
             contained, text_contained = self.contained_with_title(), self.contained_without_heading()
+        nearly_all = self.by_all and part == ALL_TEXT
         needed = self.needed(asked, thin, young)
+        needed = max(needed, NEARLY_ALL) if nearly_all else needed
         density = self.comparison.density(True)
         needed += MARGIN * math.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
         most_allowed = self.bars.max_fresh_words - 1.0 if self.bars.max_fresh_words else words
         if part == ALL_TEXT:
             most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - least) * self.comparison.words_outside_links(part)))
-        if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:
+        if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS and not nearly_all:
             # This many of the shared words may be template text that is not known yet.
             rest = words - TEMPLATE_WORDS
-            if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= min(
-                (1.0 - least) * rest, most_allowed
-            ):
+            most_fresh = (1.0 - least) * rest if self.is_one_text(part) else FRESH_TEXT
+            if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= min(most_fresh, most_allowed):
                 return contained
         most_fresh = self.most_fresh(asked, needed, thin, young)
-        if self.is_edited(asked, young):
+        if nearly_all:
+            most_fresh = min(most_fresh, (1.0 - NEARLY_ALL) * words)
+        elif self.is_edited(asked, young):
             missing = (1.0 - least) / (1.0 + EXCERPT * (self.lengths - 1.0))
             needed = min(needed, 1.0 - missing)
             most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
@@ -194,7 +207,15 @@ class Pair:
         """Whether the page has the entry's title, and its fresh words are scattered; of pages of a new host only."""
         if not self.new_host or not (young or asked.beside) or self.title != 1.0 or asked.part == TEMPLATE_TEXT:
             return False
-        return self.comparison.share_in_fresh_blocks(asked.part) <= EDITED_BLOCKS
+        return self.has_edits_only(asked.part)
+
+    def has_edits_only(self, part: int) -> bool:
+        """Whether hardly any fresh words stand in blocks of their own."""
+        return self.comparison.share_in_fresh_blocks(part) <= EDITED_BLOCKS
+
+    def is_one_text(self, part: int) -> bool:
+        """Whether pages of a new host have edits only, and no different titles."""
+        return (self.title is None or self.title >= 0.5) and self.has_edits_only(part)
 
     def contained_with_title(self) -> float:
         """The containment of thin text by its blocks and the rare words of its title."""
@@ -230,7 +251,8 @@ class Pair:
 
     def is_strict(self, part: int) -> bool:
         """Whether nearly all of a part must be contained: of common text under other titles, and of template text."""
-        return not self.same_host and (part == TEMPLATE_TEXT or (part == WHOLE_MAIN_TEXT and not self.one_article))
+        one_article = self.one_article and (self.shared_words >= HEADLINE or self.has_edits_only(part))
+        return not self.same_host and (part == TEMPLATE_TEXT or (part == WHOLE_MAIN_TEXT and not one_article))
 
     def most_fresh(self, asked: Part, needed: float, thin: bool, young: bool) -> float:
         """The most fresh words of a part."""
@@ -244,6 +266,8 @@ class Pair:
             most = by_default
             if self.new_host and self.view.main_words <= TEMPLATE_WORDS:
                 most = YOUNG_FRESH * asked.words
+            elif self.new_host and not self.is_one_text(asked.part):
+                most = FRESH_TEXT
         if young:
             most = 0.0
         return most

@@ -27,8 +27,8 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     texts_of_entries,
 )
 from spotsieve.stream.judge.by_host.memory import Memory, load_memories
-from spotsieve.stream.judge.by_host.pairs import judge_pair, new_pair_result
-from spotsieve.stream.judge.by_host.thresholds import thresholds_in, thresholds_of_pages
+from spotsieve.stream.judge.by_host.pairs import judge_pair
+from spotsieve.stream.judge.by_host.thresholds import new_pair_result, thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs
 from spotsieve.stream.judge.policy import Preference, preferences_of_entries
 from spotsieve.stream.sign.schemes import HostThresholds
@@ -117,6 +117,7 @@ def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[C
     how_common, *windows = find_common_text(
         *(view.common_text().slots, is_judged(signatures.status), signatures.host),
         *(signatures.titles, signatures.titles_bounds, signatures.blocks, signatures.blocks_bounds),
+        *(signatures.samples, signatures.samples_bounds),
         learns & (signatures.status == FINGERPRINTED),
     )
     return CommonWindows(*windows), texts_of(signatures, how_common)

@@ -55,7 +55,7 @@ FRESH_BLOCK = 1 / 3
 """A block is fresh if a smaller share of its compared shingles is found. One shingle alone says too little."""
 LINK_BLOCK = 0.4
 """A block with a smaller share of its words outside links is a block of links: its words are never fresh."""
-LEAST_TEXT = 5
+LEAST_TEXT = 6
 """A shingle of a block of fewer words, and of a block of links, stands for one word: many pages have the same ones."""
 _FRESH_SLACK = 2.0
 """Words beside those of the missing shingles of a run, which are estimated."""

@@ -7,9 +7,11 @@
 3. A page that occurs twice in the record gets the verdict of its first place.
 
 So text that hosts learned in between does not change a verdict. Two facts make rule 2 sound. A watermark in the log was
-committed before its record was written, and committed offsets only grow: a crash brings back only pages at or above
-every watermark. And pending verdicts are written and removed in the record's own batch, so they are a function of the
-log, like the rest of the state. A page that is sent again long after its commit is judged by the current state.
+committed before its record was written, and committed offsets grow as long as the group keeps them: a crash brings back
+only pages at or above every watermark. Where a partition has no committed offset, a watermark above all offsets first
+removes its pending verdicts (service/pages/offsets.py). And pending verdicts are written and removed in the record's
+own batch, so they are a function of the log, like the rest of the state. A page that is sent again long after its
+commit is judged by the current state.
 """
 
 from collections.abc import Mapping

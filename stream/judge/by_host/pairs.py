@@ -7,7 +7,10 @@ They are measured over one or two parts of the page, and must be enough in each:
 - its distinctive main text, if that is long enough to speak for the page;
 - all its distinctive text: alone if the main text is short, beside it if the page has distinctive text outside of it;
 - its main text with common text, if that is most of it. Between two hosts, this part then decides alone: a syndicated
-  article is found so. If the titles are similar, it is no text of a theme, and needs no more than other text;
+  article is found so. If the titles are similar, it is no text of a theme, and needs no more than other text, unless
+  the page has blocks of fresh text and the titles share fewer than HEADLINE rare words: pages of many sites are called
+  "Contact";
+- nearly all its distinctive text, if only its main text is too short for the indexed page: selection kept less of it;
 - all its main text, if the page consists of template text only, or of it and a few words in blocks with numbers.
 
 More is required where less is known:
@@ -16,8 +19,9 @@ More is required where less is known:
 - Containment that is estimated by a sample must be above the required one by MARGIN standard errors.
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
-  words may be template text. The rest must be contained as much as otherwise required, or else no word may be fresh,
-  and hardly any in the text beside it (YOUNG_FRESH). Under the same title, an edited copy differs from a page that
+  words may be template text. The rest must be contained as much as otherwise required, with at most FRESH_TEXT fresh
+  words under another title or in blocks of their own; or else no word may be fresh, and hardly any beside it
+  (YOUNG_FRESH). Under the same title, an edited copy differs from a page that
   fills the same template: its fresh words are scattered over its blocks, not in blocks of their own (EDITED_BLOCKS).
 
 Pages of one host that differ in numbers only are variants: policy.variants says whether they are copies.
@@ -26,10 +30,7 @@ The values of a pair, and the required ones, are recorded during the comparison 
 from the code that judged. docs/measured/quality.md shows the effect of each rule on the labelled sets.
 """
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.base.page_text import (
@@ -49,12 +50,10 @@ from spotsieve.stream.judge.by_host.containment import (
     PARTS,
     TEMPLATE_TEXT,
     WHOLE_MAIN_TEXT,
-    PairComparison,
     are_variants,
     find_shared,
     measure_part,
     most_contained,
-    new_comparison,
     share_in_fresh_blocks,
     shared_template_words,
     template_words,
@@ -77,7 +76,6 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     WHOLE_COMMON,
 )
 from spotsieve.stream.judge.by_host.memory import BLOCK_TO_ITEM, pages_with
-from spotsieve.stream.sign.schemes import Confirmations
 
 FEW_PAGES, TEMPLATE_WORDS = 4, 200
 """The pages of a host below which its template text is unknown, and the words of a page that may be template text
@@ -86,11 +84,13 @@ YOUNG_FRESH = 0.05
 """The share of fresh words in all text of such a page, beside a main text of up to TEMPLATE_WORDS words: the main text
 may be template text."""
 EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
-"""What an edited copy on such a host may have: a share of fresh words (an estimate; YOUNG_FRESH if it is exact), and a
-share of shingles in fresh blocks. A sample cannot tell a fresh run from edited words that lie close together."""
+"""What an edited copy on such a host may have: a share of fresh words (an estimate; YOUNG_FRESH if it is exact). And
+the share of shingles in fresh blocks that an edited copy may have on any host. A sample cannot tell a fresh run from
+edited words that lie close together."""
 FRESH_TEXT = 20.0
 """All text may have this many fresh words, however many of its words are in blocks of links. Links are never fresh, so
-the fresh words are compared with the other words."""
+the fresh words are compared with the other words. A page of a host whose template text is unknown may have no more,
+unless it is an edited copy, and under no other title."""
 LEAST_MAIN_ON_HOST = 60
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
 the other text is compared too if there is as much other prose, or much more other text: a page that joins two texts is
@@ -105,6 +105,8 @@ title, the main text is an article that both hosts have."""
 MOST_LINKS = 2.0
 """On one host, other text that consists of links is compared too if all distinctive text has MOST_LINKS times the words
 of the main text."""
+HEADLINE = 4
+"""Rare words of both titles from which on they name an article; pages of many sites are called "Contact"."""
 THIN = 100
 """A text of fewer words is thin: nothing but its title may tell it from others."""
 CAREFUL, THIN_CAREFUL, SIMILAR_CAREFUL, BESIDE = 0.625, 0.75, 0.875, 0.05
@@ -125,40 +127,13 @@ counted."""
 NEARLY_ALL, NEARLY_NONE = 0.9, 0.05
 """The containment that template text and common text need between two hosts, unless the titles are similar, and the
 share of fresh words they may have; also the containment of a short page while the template text of its host is
-unknown."""
+unknown, and of all text of a page whose main text alone is too short."""
 WHOLE_SHARE = 0.3
 """Between two hosts, main text with common text speaks for a page if it is this share of the words outside links."""
 MOST_LENGTHS, LENGTH_SLACK = 2.1, 10
 """The length of an indexed page, in lengths of the page and words beside. Sizes are rounded by up to 1/16."""
 _ROUNDING = 1e-9
 _CONTAINED = np.uint8(Reason.CONTAINED)
-
-
-class PairResult(NamedTuple):
-    """The result for the pair that was compared last. All but bars and figures have one element.
-
-    confirmed: accepted and score  reason: uint8 (Reason)
-    bars: float64[thresholds.THRESHOLDS, 2], the values of the pair and the required values
-    figures: float64[thresholds.FIGURES], the other values of the pair
-    compared: scratch space
-    """
-
-    confirmed: Confirmations
-    reason: NDArray[np.uint8]
-    bars: NDArray[np.float64]
-    figures: NDArray[np.float64]
-    compared: PairComparison
-
-
-def new_pair_result() -> PairResult:
-    """The result before the first comparison."""
-    return PairResult(
-        Confirmations(np.zeros(1, np.bool_), np.zeros(1)),
-        np.zeros(1, np.uint8),
-        np.zeros((thresholds.THRESHOLDS, 2)),
-        np.zeros(thresholds.FIGURES),
-        new_comparison(),
-    )
 
 
 @inlined
@@ -197,7 +172,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
         )
     own = _own_words(pages, page, view) if same else figures[OWN]
     beside = not alone and speaks + (both or not speaks) + with_common > 1
-    title, shared_words, short_enough, lengths, first = NO_TITLE, np.int64(0), True, 1.0, True
+    title, shared_words, short_enough, lengths, by_all, first = NO_TITLE, np.int64(0), True, 1.0, False, True
     one_article = False
     score, enough = 2.0, True
     for part in range(PARTS):
@@ -222,11 +197,15 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
                 title = overlap if same else NO_TITLE
                 one_article = not same and overlap >= SIMILAR_TITLE
             answer.figures[thresholds.PAIR_TITLE] = title
-            short_enough, lengths = _record_length(pages, page, others, other, same, memory, row, view, answer)
+            short_enough, lengths, by_all = _record_length(
+                pages, page, others, other, same, alone, memory, row, view, answer
+            )
+            both, beside = both or by_all, beside or (by_all and speaks)
             if not (short_enough or bars.drop_parts or explains):
                 return
         value = _contained_part(
-            part, words, beside, lengths, pages, page, same, title, shared_words, one_article, view, bars, answer
+            *(part, words, beside, lengths, by_all, pages, page),
+            *(same, title, shared_words, one_article, view, bars, answer),
         )
         enough &= value >= 0.0
         score = min(score, value)
@@ -277,11 +256,12 @@ def _title_overlap(pages, page, others, other, memory, row, view):
 
 
 @inlined
-def _record_length(pages, page, others, other, same, memory, row, view, answer):
+def _record_length(pages, page, others, other, same, alone, memory, row, view, answer):
     """Compare the lengths of both pages, and record them.
 
-    Returns whether the indexed page is at most twice as long: bool, and its length in lengths of the page, from 1 to 2:
-    float64.
+    Returns whether the indexed page is at most twice as long: bool; its length in lengths of the page, from 1 to 2:
+    float64; and whether its main text is longer, and all its text is not: bool. Selection may have kept less of the
+    page than of the indexed one, so nearly all text of the page must be contained then.
 
     What has become template text of the host since the page was indexed is not counted any more: its heaviest blocks by
     the memory of the host, and other text that is template text of the later page.
@@ -302,7 +282,7 @@ def _record_length(pages, page, others, other, same, memory, row, view, answer):
                 every -= words_of(block)
                 main -= words_of(block) if is_kept(block) else 0
     if figures[OWN] < 3:
-        return True, 1.0
+        return True, 1.0, False
     length, own = every, figures[OWN]
     if figures[MAIN] >= LEAST_MAIN:
         length, own = main, figures[MAIN]
@@ -310,9 +290,13 @@ def _record_length(pages, page, others, other, same, memory, row, view, answer):
     longer = length > MOST_LENGTHS * own + LENGTH_SLACK
     if longer and figures[WHOLE] >= LEAST_MAIN and (common or figures[MAIN] >= LEAST_MAIN):
         length, own = whole, figures[WHOLE]
+    by_all = not alone and length > MOST_LENGTHS * own + LENGTH_SLACK
+    by_all &= every <= MOST_LENGTHS * figures[OWN] + LENGTH_SLACK
+    if by_all:
+        length, own = every, figures[OWN]
     most = MOST_LENGTHS * own + LENGTH_SLACK
     answer.bars[thresholds.LENGTH, 0], answer.bars[thresholds.LENGTH, 1] = length, most
-    return length <= most, min(max(1.0, length / own), 2.0)
+    return length <= most, min(max(1.0, length / own), 2.0), by_all
 
 
 @inlined
@@ -329,11 +313,11 @@ def _own_words(pages, page, view):  # PageTexts, int64, PageView -> float64
 
 @inlined
 def _contained_part(
-    part, words, beside, lengths, pages, page, same, title, shared_words, one_article, view, bars, answer
+    part, words, beside, lengths, by_all, pages, page, same, title, shared_words, one_article, view, bars, answer
 ):
     """Record a part of a page, after measure_part; its containment if it is enough, else -1: float64.
 
-    words: float64, of the part  beside: bool, another part is compared too  lengths: float64, of _record_length
+    words: float64, of the part  beside: bool, another part is compared too  lengths, by_all: of _record_length
     title: float64, overlap of the titles  shared_words: int64, rare title words of both pages
     one_article: bool, pages of two hosts have similar titles, and most of the main text is common text
     """
@@ -346,8 +330,13 @@ def _contained_part(
     if thin and part == ALL_TEXT:
         contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared_words)
     missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
+    is_edited = share_in_fresh_blocks(pages, page, compared) <= EDITED_BLOCKS
+    is_one_text = is_edited and (title == NO_TITLE or title >= SIMILAR_TITLE)
+    one_article &= is_edited or shared_words >= HEADLINE
     strict = part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not same and not one_article
+    nearly_all = by_all and part == ALL_TEXT
     needed = _needed_containment(part, words, thin, young, beside, same, title, missing, strict)
+    needed = max(needed, NEARLY_ALL) if nearly_all else needed
     density = compared.density[0]
     needed += MARGIN * np.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
     most_fresh = (1.0 - needed) * words
@@ -359,21 +348,25 @@ def _contained_part(
         most_fresh = (1.0 - bars.min_containment) * words
         if new_host and figures[MAIN] <= TEMPLATE_WORDS:
             most_fresh = YOUNG_FRESH * words
+        elif new_host and not is_one_text:
+            most_fresh = FRESH_TEXT
     row = thresholds.PART_FIRST + 2 * part
     most_allowed = bars.max_fresh_words - 1.0 if bars.max_fresh_words > 0 else words
     if part == ALL_TEXT:
         # Beside a long list of links, a short text is a small share of all words.
         outside_links = np.float64(compared.layout.words[part, 0])
         most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - bars.min_containment) * outside_links))
-    if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS:
+    if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS and not nearly_all:
         rest = words - TEMPLATE_WORDS
-        most_rest = min((1.0 - bars.min_containment) * rest, most_allowed)
+        most_rest = (1.0 - bars.min_containment) * rest if is_one_text else FRESH_TEXT
+        most_rest = min(most_rest, most_allowed)
         if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= most_rest:
             _record_part(answer, row, contained, needed, fresh, most_rest)
             return contained
     most_fresh = 0.0 if young else most_fresh
-    edited = new_host and (young or beside) and title >= SAME_TITLE and part != TEMPLATE_TEXT
-    if edited and share_in_fresh_blocks(pages, page, compared) <= EDITED_BLOCKS:
+    if nearly_all:
+        most_fresh = min(most_fresh, (1.0 - NEARLY_ALL) * words)
+    elif is_edited and new_host and (young or beside) and title >= SAME_TITLE and part != TEMPLATE_TEXT:
         needed = min(needed, 1.0 - missing)
         most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
     most_fresh = min(most_fresh, most_allowed)

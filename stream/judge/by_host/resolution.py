@@ -37,8 +37,8 @@ from spotsieve.stream.judge.by_host.page_history import (
     new_pending_verdicts,
     repeat_verdict,
 )
-from spotsieve.stream.judge.by_host.pairs import PairResult, judge_pair, new_pair_result
-from spotsieve.stream.judge.by_host.thresholds import thresholds_in, thresholds_of_pages
+from spotsieve.stream.judge.by_host.pairs import judge_pair
+from spotsieve.stream.judge.by_host.thresholds import PairResult, new_pair_result, thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.candidates import (
     NEVER,
     CandidatePairs,

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.base.signature import Signatures
-from spotsieve.stream.sign.schemes import HostThresholds
+from spotsieve.stream.judge.by_host.containment import PairComparison, new_comparison
+from spotsieve.stream.sign.schemes import Confirmations, HostThresholds
 from spotsieve.stream.sign.schemes.url_rules import PageRules
 
 HOSTS_MEET, LENGTH, TITLE, NOT_A_VARIANT = range(4)
@@ -26,6 +27,33 @@ FIGURES = 1
 """The number of other values that are recorded for a pair."""
 NONE = -1.0
 """The value of a threshold that a pair was not compared with, and of a title that neither page has."""
+
+
+class PairResult(NamedTuple):
+    """The result for the pair that was compared last. All but bars and figures have one element.
+
+    confirmed: accepted and score  reason: uint8 (Reason)
+    bars: float64[THRESHOLDS, 2], the values of the pair and the required values
+    figures: float64[FIGURES], the other values of the pair
+    compared: scratch space
+    """
+
+    confirmed: Confirmations
+    reason: NDArray[np.uint8]
+    bars: NDArray[np.float64]
+    figures: NDArray[np.float64]
+    compared: PairComparison
+
+
+def new_pair_result() -> PairResult:
+    """The result before the first comparison."""
+    return PairResult(
+        Confirmations(np.zeros(1, np.bool_), np.zeros(1)),
+        np.zeros(1, np.uint8),
+        np.zeros((THRESHOLDS, 2)),
+        np.zeros(FIGURES),
+        new_comparison(),
+    )
 
 
 class ThresholdInfo(NamedTuple):

@@ -85,7 +85,11 @@ class FieldPath:
 
     def reads(self, key: str) -> bool:
         """Whether the path can lead to the value of a key at the top of a message."""
-        return (key == self.path != "") or key in self._steps[:1] or any(other.reads(key) for other in self._others)
+        return (
+            (self.path != "" and key == self.path)
+            or key in self._steps[:1]
+            or any(other.reads(key) for other in self._others)
+        )
 
     def find(self, message: dict[str, Any]) -> Any:
         """The value at the path; None if the path is empty or not in the message."""

@@ -137,7 +137,7 @@ def read_mhtml(body: bytes, media_type: str = "", max_bytes: int = 2**24) -> Mim
 
 
 def begins_mhtml(beginning: bytes) -> bool:
-    """Whether the first bytes of a file are the header of a multipart/related message."""
+    """Whether the first bytes of a file are the header of a saved page in multipart/related."""
     return _BEGINNING.match(beginning) is not None and _is_saved_page(_read_part(beginning.lstrip()), "")
 
 
