@@ -34,8 +34,8 @@ from spotsieve.stream.service.log.writer import RecordWriter
 from spotsieve.stream.service.serial_executor import SerialExecutor
 
 MOST_IDS_LOGGED = 100
-SHORT_RECORD_BYTES = 32 * 1024
-"""Up to this size a record has a few hundred pages at most, and they are judged in a few milliseconds."""
+SHORT_RECORD_BYTES = 128 * 1024
+"""Up to this size a record has about a hundred pages, and they are judged in ten milliseconds."""
 SKIP_WARNINGS = {
     "foreign": "skipped a log record that another program wrote; find out which program writes to the log topic; "
     "further records are only counted (spotsieve_log_skipped_records_total)",
