@@ -51,7 +51,6 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.terminal import escape_control_characters
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
 from spotsieve.stream.engine import Engine
-from spotsieve.stream.files.verdict_lines import line_id
 from spotsieve.stream.judge import mark_poison, policy_of
 from spotsieve.stream.local.against import OtherStates, StateVerdicts, log_poison_pages
 from spotsieve.stream.sign.schemes import Scheme
@@ -139,6 +138,9 @@ def page_text(page: Page, scheme: Scheme, is_template: NDArray[np.bool_] | None)
     except ENVIRONMENT_ERRORS:
         raise
     except Exception:
+        # It loads the readers of files, and explain does without them.
+        from spotsieve.stream.files.verdict_lines import line_id
+
         text = "extracting the text failed with an internal error for %s: it is left out; please report the error"
         LOGGER.exception(text, escape_control_characters(line_id(page)))
         return None
