@@ -330,7 +330,8 @@ def _contained_part(
     if thin and part == ALL_TEXT:
         contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared_words)
     missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
-    is_edited = share_in_fresh_blocks(pages, page, compared) <= EDITED_BLOCKS
+    # Only these pairs need the look at all blocks.
+    is_edited = (new_host or one_article) and share_in_fresh_blocks(pages, page, compared) <= EDITED_BLOCKS
     is_one_text = is_edited and (title == NO_TITLE or title >= SIMILAR_TITLE)
     one_article &= is_edited or shared_words >= HEADLINE
     strict = part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not same and not one_article
