@@ -22,7 +22,8 @@ from spotsieve.stream.files.verdict_lines import line_id, page_line
 from spotsieve.stream.insight.clusters.grouping import DUPLICATE, OriginalRef, Statement, read_statement
 from spotsieve.stream.kafka.ranges import RangeReader
 from spotsieve.stream.kafka.topics import topic_facts
-from spotsieve.stream.sign.intake import Decoder, Message
+from spotsieve.stream.service.pages.microbatch import input_message
+from spotsieve.stream.sign.intake import Decoder
 
 _ROLES = ("novel", "duplicates")
 """Novel pages come first, so that the first page of a cluster is a novel one."""
@@ -70,7 +71,7 @@ async def save_pages(settings: Settings, out: OutputFile, limit: int, say: Calla
 
 def _line_of(record: ConsumerRecord, decoder: Decoder) -> bytes | None:
     """The line of a message; None if it has no text page."""
-    message = _message(record)
+    message = input_message(record, 0)
     try:
         page = None if record.value is None else decoder.decode(message)
     except PageError:
@@ -129,11 +130,6 @@ def _header_statement(message: ConsumerRecord, decoder: Decoder) -> Statement | 
 def _url(record: ConsumerRecord, decoder: Decoder) -> str:
     """The URL of a page; "" if these settings cannot decode the message."""
     try:
-        return decoder.decode(_message(record)).url
+        return decoder.decode(input_message(record, 0)).url
     except PageError:
         return ""
-
-
-def _message(record: ConsumerRecord) -> Message:
-    written_ms = max(record.timestamp, 0)
-    return Message(record.key, record.value, record.headers, record.topic, record.partition, record.offset, written_ms)
