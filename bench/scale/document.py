@@ -105,8 +105,8 @@ def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> 
         fill(
             f"{large['pages']:,} made-up pages of the index benchmark, the default scheme, "
             f"{large['round']:,} pages a round, "
-            "states on disk. One role runs after the other. CPU in us a page, of which RocksDB's own threads are "
-            "charged to indexing. State is what the table files take, once they are compacted, for each emitted page.",
+            "states on disk. One role runs after the other. CPU is in us a page, and that of RocksDB's own "
+            "threads counts as indexing. State is the size of the compacted table files for each emitted page.",
             120,
         ),
         tables.costs_table(large),

@@ -185,7 +185,7 @@ def _make_file_in_place(path: Path, content: bytes) -> bool:
 
 
 def _read_claim(name: str) -> dict[str, str] | None:
-    """The content of a claim. None if there is none, or an incomplete one of a run that was killed.
+    """The content of a claim; None if the claim is missing, or was left incomplete by a run that was killed.
 
     Raises OSError, SettingError.
     """

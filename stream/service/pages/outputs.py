@@ -111,7 +111,7 @@ class OutputBuilder:
     def undeliverable(self, message: ConsumerRecord) -> PageError | None:
         """The error of a page that the output cannot hold with the headers of any novel verdict; None for other pages.
 
-        Such a page must not be judged: its copies would be dropped, although nobody received the page.
+        Such a page must not be judged: it would become an original that no consumer receives.
         """
         if message_bytes(message) + HEADER_OVERHEAD_BYTES * len(message.headers) <= self._small_bytes:
             return None

@@ -34,7 +34,7 @@ _DECLARES_MIME = re.compile(rb"^content-t(?:ype|ransfer-encoding)[ \t]*:", re.IG
 _PARAMETER = re.compile(rb""";\s*([a-z]++)\s*=\s*(?:"([^"]*)"|([^\s;"]++))""", re.IGNORECASE)
 _NOT_BASE64 = bytes(set(range(256)).difference(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
 _SENT = frozenset(b"to cc message-id received return-path delivered-to newsgroups in-reply-to references".split())
-"""Fields of the header of a message that was sent. Pages saved by browsers have none of them."""
+"""Header fields of messages that were sent. Browsers write none of these fields into a saved page."""
 _SAVED = frozenset((b"snapshot-content-location", b"content-location"))
 _HTML = (b"text/html", b"application/xhtml+xml")
 _BEGINNING = re.compile(rb"\s{0,64}([A-Za-z][A-Za-z0-9-]{0,40}[ \t]*:|--|From )")
