@@ -22,7 +22,7 @@ from spotsieve.stream.demo.crawl import HOME, RECRAWL, SYNDICATED, CrawlMessage
 from spotsieve.stream.kafka.clients import administrator, client_options
 from spotsieve.stream.kafka.driver.clients import KafkaConsumer, KafkaProducer
 from spotsieve.stream.kafka.errors import explain_error
-from spotsieve.stream.kafka.topics import topic_facts
+from spotsieve.stream.kafka.topics import OUTPUT_ROLES, topic_facts
 
 READ_TIMEOUT_S = 60.0
 WEIGHT = {edit: weight for weight, edit in enumerate(ArticleEdit)}
@@ -53,7 +53,7 @@ async def send_crawl(settings: Settings, crawl: Sequence[CrawlMessage]) -> None:
 
 async def receive_outputs(settings: Settings) -> OutputMessages:
     """Every committed message of the output topics, ordered by partition and offset. Raises BrokerError."""
-    names = [getattr(settings.topics, role) for role in ("novel", "duplicates", "rejected")]
+    names = [getattr(settings.topics, role) for role in OUTPUT_ROLES]
     facts = await topic_facts(settings, names)
     try:
         read = await asyncio.gather(*(_read_all(settings, name, facts[name].partitions) for name in names))

@@ -42,6 +42,8 @@ LEAST_OUTPUT_BYTES = 16_384
 """Minimum max.message.bytes of output topics. The added headers need up to 4.5 KB (four texts of HEADER_TEXT_BYTES,
 their names and the verdict), and a report up to 8 KB compressed (three URLs or ids of 2,048 bytes). The rest is for the
 page."""
+OUTPUT_ROLES = ("novel", "duplicates", "rejected")
+"""The roles of the output topics, as in the settings topics.ROLE."""
 FOREVER = "-1"
 DEFAULT_MESSAGE_BYTES = 1_048_588
 DEFAULT_RETENTION_MS = 7 * 86_400_000
@@ -236,7 +238,7 @@ def warn_of_free_times(name: str, facts: TopicFacts, horizon_hours: float) -> No
 
 def topic_names(topics: TopicSettings) -> dict[str, str]:
     """Topic name by role (the name of the setting), for the topics of every service."""
-    return {role: getattr(topics, role) for role in ("input", "novel", "duplicates", "rejected", "log")}
+    return {role: getattr(topics, role) for role in ("input", *OUTPUT_ROLES, "log")}
 
 
 def names_of(settings: Settings) -> dict[str, str]:
@@ -325,9 +327,9 @@ async def check_topics(settings: Settings, new: bool = False) -> dict[str, Topic
         check_rounds(settings.cluster.shards, names, found)
     if settings.index.horizon_hours:
         warn_of_free_times(names["input"], found["input"], settings.index.horizon_hours)
-    for role in ("input", "novel", "duplicates", "rejected"):
+    for role in ("input", *OUTPUT_ROLES):
         warn_of_compaction(role, names[role], found[role])
-    for role in ("novel", "duplicates", "rejected"):
+    for role in OUTPUT_ROLES:
         if found[role].max_message_bytes < LEAST_OUTPUT_BYTES:
             raise SettingError(
                 f"topics.{role}",

@@ -15,7 +15,7 @@ from spotsieve.stream.files.verdict_lines import verdict_line
 from spotsieve.stream.judge import entry_of
 from spotsieve.stream.kafka.clients import output_producer, stop_client
 from spotsieve.stream.kafka.errors import final_error
-from spotsieve.stream.kafka.topics import topic_facts
+from spotsieve.stream.kafka.topics import OUTPUT_ROLES, topic_facts
 from spotsieve.stream.service.pages.commit import deliver
 from spotsieve.stream.service.pages.microbatch import MicroBatch, Slice, message_bytes
 from spotsieve.stream.service.pages.outputs import OutputBuilder
@@ -108,7 +108,7 @@ class TopicSink:
         if facts is None:
             raise SettingError("--into", "must be an existing topic", self._name, "create it first")
         # The builder also makes reports and dead letters, as in the service. write() drops them.
-        self._builder = OutputBuilder(self._settings, dict.fromkeys(("novel", "duplicates", "rejected"), facts))
+        self._builder = OutputBuilder(self._settings, dict.fromkeys(OUTPUT_ROLES, facts))
         self._producer: AIOKafkaProducer = output_producer(self._settings, None)
         try:
             await self._producer.start()

@@ -43,10 +43,10 @@ from spotsieve.stream.insight.replay.range import Bound, RangePlaces, span
 from spotsieve.stream.insight.replay.record import read_log, read_recorded
 from spotsieve.stream.insight.replay.report import ReplayReport
 from spotsieve.stream.kafka.ranges import RangeReader, Spans
-from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, check_topic_names, topic_facts, topic_names
+from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, OUTPUT_ROLES, check_topic_names, topic_facts, topic_names
 from spotsieve.stream.service.log.skips import first_record
 from spotsieve.stream.service.pages.microbatch import POISON, REJECTED, TOMBSTONE, MicroBatch, message_bytes, sign
-from spotsieve.stream.service.pages.outputs import OUTPUT_ROLES, OutputBuilder
+from spotsieve.stream.service.pages.outputs import OutputBuilder
 from spotsieve.stream.sign.intake import Decoder
 
 _WRITER = bytes(16)

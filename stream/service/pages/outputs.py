@@ -22,6 +22,7 @@ from spotsieve.stream.kafka.topics import (
     HEADER_TEXT_BYTES,
     KEY_BYTES,
     LEAST_OUTPUT_BYTES,
+    OUTPUT_ROLES,
     Headers,
     TopicFacts,
     record_bytes,
@@ -44,7 +45,6 @@ SHORT_URL_BYTES = 256
 OWN_PREFIX = "spotsieve-"
 """Header names with this prefix, in any case, belong to this filter. A consumer acts on them: it may drop the page that
 spotsieve-replaces names."""
-OUTPUT_ROLES = ("novel", "duplicates", "rejected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,6 @@ class OutputBuilder:
     def __init__(self, settings: Settings, facts: Mapping[str, TopicFacts]) -> None:
         self._settings = settings
         self._annotate = settings.service.mode == "annotate"
-        self._partitions = {role: facts[role].partitions for role in OUTPUT_ROLES}
         self._facts = {role: facts[role] for role in OUTPUT_ROLES}
         self._verdict_headers: Mapping[tuple[int, int], Headers] = {
             (kind, reason): (
@@ -122,7 +121,7 @@ class OutputBuilder:
         """A writer for the output partition of an input partition."""
         return _TopicWriter(
             getattr(self._settings.topics, role),
-            partition % self._partitions[role],
+            partition % self._facts[role].partitions,
             self._facts[role],
             self._settings.service.compression,
             transactional=self._settings.service.guarantee == "exactly_once",

@@ -18,10 +18,9 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.runtime import ServiceSettings
 from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.judge import KEEP_FIRST, Policy, judge
-from spotsieve.stream.kafka.topics import LEAST_OUTPUT_BYTES, TopicFacts
+from spotsieve.stream.kafka.topics import LEAST_OUTPUT_BYTES, OUTPUT_ROLES, TopicFacts
 from spotsieve.stream.service.pages.microbatch import MicroBatch, micro_batches, sign
 from spotsieve.stream.service.pages.outputs import (
-    OUTPUT_ROLES,
     SHORT_URL_BYTES,
     OutputBatches,
     OutputBuilder,
