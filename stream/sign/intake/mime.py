@@ -228,10 +228,12 @@ def _find_boundary(data: bytes, line: bytes, start: int) -> int:
     """
     if start < 0 and data.startswith(line) and _BOUNDARY_END.match(data, len(line)):
         return -1
-    place = data.find(b"\n" + line, max(start, 0))
-    while place >= 0 and not _BOUNDARY_END.match(data, place + 1 + len(line)):
-        place = data.find(b"\n" + line, place + 1)
-    return place if place >= 0 else len(data)
+    place = _find(data, b"\n" + line, max(start, 0))
+    if place == len(data) or _BOUNDARY_END.match(data, place + 1 + len(line)):
+        return place
+    # Few messages come here; an expression per boundary is slower to compile than to search with.
+    whole = re.compile(b"\n" + re.escape(line) + b"(?:" + _BOUNDARY_END.pattern + b")").search(data, place + 1)
+    return whole.start() if whole else len(data)
 
 
 def _find(data: bytes, wanted: bytes, start: int) -> int:
