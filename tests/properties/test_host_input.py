@@ -19,6 +19,7 @@ from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.judge import judge
 from spotsieve.stream.sign.schemes.identity import hash_hosts
+from tests.fixtures.cpu_time import RUNS
 from tests.fixtures.pages.crawls import SYLLABLES, article
 from tests.fixtures.pages.spotsieve_pages import LINKS, SCHEME, page
 from tests.reference.host_memory import MOST_ITEMS, MOST_WORDS
@@ -141,7 +142,7 @@ def test_pages_of_odd_hosts_are_told_apart_and_their_copies_found(look: Look) ->
 @pytest.mark.parametrize("look", ODD.values(), ids=ODD)
 def test_odd_hosts_take_no_more_than_three_times_the_time_of_ordinary_ones(look: Look) -> None:
     pages = pages_of(look)
-    assert min(judge_all(pages).seconds for _ in range(2)) <= 3 * ordinary_seconds()
+    assert any(judge_all(pages).seconds <= 3 * ordinary_seconds() for _ in range(RUNS))
 
 
 def signed_articles(first: int, count: int) -> Signatures:

@@ -1,6 +1,5 @@
 """Canonically and compatibly equivalent texts have the same tokens, in every script."""
 
-import time
 import unicodedata
 from functools import cache
 from typing import Literal
@@ -13,6 +12,7 @@ from spotsieve.stream.sign.text import characters
 from spotsieve.stream.sign.text.batch import POINTS_PER_BYTE, SPELLED_BYTES, TOKENS_PER_BYTE, TRACE_BYTES
 from spotsieve.stream.sign.text.characters import SEPARATOR, class_and_folding, is_token, normalised
 from tests.conftest import REPOSITORY
+from tests.fixtures.cpu_time import assert_cpu_grows
 from tests.fixtures.pages.page_tokens import tokens_of
 from tests.reference.text import blocks_of
 
@@ -148,14 +148,8 @@ def test_20_000_marks_are_read_as_the_reference_reads_them(piece: str, start: st
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("start", ["a", "i", "か"])
 def test_the_time_of_marks_is_linear(piece: str, start: str) -> None:
-    def seconds(size: int) -> float:
-        text = (start + piece * (size // len(piece))).encode()
-        before = time.thread_time()
-        tokens_of(text, False)
-        return time.thread_time() - before
-
-    few = min(seconds(100_000) for _ in range(3))
-    assert seconds(1_000_000) < 40 * few + 0.05
+    texts = {size: (start + piece * (size // len(piece))).encode() for size in (100_000, 1_000_000)}
+    assert_cpu_grows(lambda size: tokens_of(texts[size], False), 100_000, 1_000_000, most=40, extra=0.05)
 
 
 def test_the_arrays_of_a_scan_have_room_for_every_character() -> None:

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import lzma
 import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +26,7 @@ from spotsieve.stream.research.scoring.fresh_text import (
     measure,
     words_of,
 )
+from tests.fixtures.cpu_time import assert_cpu_grows
 from tests.fixtures.long_cases import mostly_long
 
 
@@ -177,15 +177,11 @@ def test_the_figures_are_one_line() -> None:
 def test_time_grows_with_the_text_and_not_with_pairs_of_equal_pages() -> None:
     page, long = PageGrams.of(words(60)), PageGrams.of(words(200_000))
 
-    def seconds(count: int) -> float:
-        start = time.process_time()
+    def measure_copies(count: int) -> None:
         found = measure([long, *[page] * count], [None, *[None if place % 2 else 0 for place in range(count)]])
         assert len(found.missed) == count // 2 - 1
-        return time.process_time() - start
 
-    seconds(100)
-    short = min(seconds(500) for _ in range(3))
-    assert seconds(4_000) < 5 * 8 * short
+    assert_cpu_grows(measure_copies, 500, 4_000, most=5 * 8)
 
 
 @pytest.fixture(scope="module")

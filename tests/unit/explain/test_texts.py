@@ -1,7 +1,5 @@
 """The texts of an explanation: exact containment, and marks of shared and fresh text."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from spotsieve.stream.insight.explain.trace import blocks_by_host, trace_page
 from spotsieve.stream.judge import PLAIN, judge
 from spotsieve.stream.judge.by_host.containment import ALL_TEXT, TEMPLATE_TEXT
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
+from tests.fixtures.cpu_time import assert_cpu_grows
 
 SETTINGS = SpotsieveSettings()
 SCHEME = SpotsieveScheme(SETTINGS)
@@ -98,14 +97,10 @@ def test_exact_figures_are_those_of_the_judge_where_its_samples_hold_the_whole_t
 
 
 def test_a_page_of_many_equal_words_is_read_in_linear_time() -> None:
-    def seconds(words: int) -> float:
+    def read(words: int) -> None:
         page = Page("a", 0, 0, "https://a.example/", b"<p>" + b"word " * words, True, 0)
-        began = time.process_time()
-        read = read_pair(page, page, SpotsieveSettings())
-        taken = time.process_time() - began
-        assert [len(block.pieces) for block in read.page.blocks] == [1]
-        return taken
+        texts = read_pair(page, page, SpotsieveSettings())
+        assert [len(block.pieces) for block in texts.page.blocks] == [1]
 
-    seconds(100)
     # Four times the words took thirteen times as long, since each word copied the text before it.
-    assert seconds(160_000) < 7 * seconds(40_000)
+    assert_cpu_grows(read, 20_000, 80_000, most=7)

@@ -1,7 +1,6 @@
 """Packed blocks and sampled shingles of odd pages: the reference implementation's, whatever the page was built for."""
 
 import random
-import time
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.page_text import KEPT, MAIN_SAMPLES, MOST_BLOCKS, REST_SAMPLES, WIDE
 from spotsieve.stream.sign.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
+from tests.fixtures.cpu_time import assert_cpu_grows
 from tests.fixtures.long_cases import mostly_long
 from tests.reference.page_text import chain_hash
 from tests.reference.sieve import columns_of
@@ -227,13 +227,4 @@ HEAVY = {
 
 @pytest.mark.parametrize("page", HEAVY.values(), ids=HEAVY)
 def test_heavy_pages_take_linear_time(page: str) -> None:
-    sieved(page[: len(page) // 16], markup=False)
-    times = []
-    for size in (len(page) // 16, len(page)):
-        runs = []
-        for _ in range(3):
-            before = time.thread_time()
-            sieved(page[:size], markup=False)
-            runs.append(time.thread_time() - before)
-        times.append(min(runs))
-    assert times[1] < 3 * 16 * times[0] + 0.01
+    assert_cpu_grows(lambda size: sieved(page[:size], markup=False), len(page) // 16, len(page), 3 * 16, extra=0.01)

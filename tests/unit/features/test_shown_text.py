@@ -1,6 +1,5 @@
 """The visible text of a page: original spelling, aligned with the filter's words, in linear time."""
 
-import time
 from itertools import islice
 
 import pytest
@@ -13,6 +12,7 @@ from spotsieve.stream.files.reader import pages_of
 from spotsieve.stream.research.labelling.review_page import side_by_side
 from spotsieve.stream.sign.features.shown_text import align, paragraphs_in, paragraphs_of, read_text, words_of
 from spotsieve.stream.sign.features.sieve import blocks_of, selected_blocks
+from tests.fixtures.cpu_time import assert_cpu_grows
 from tests.fixtures.filter_crawl import DATA
 from tests.fixtures.pages.spotsieve_pages import page
 
@@ -73,15 +73,12 @@ def test_the_alignment_skips_words_without_a_token() -> None:
 
 @pytest.mark.parametrize("piece", [b"<a", b"<!--", b"<script ", b"<a \"'", b"&a", b"\n ", b"<title>", b"<svg><p>"])
 def test_hostile_pages_take_linear_time(piece: bytes) -> None:
-    def seconds(size: int) -> float:
+    def read(size: int) -> None:
         body = (piece * size)[: 3 * size]
-        began = time.process_time()
         read_text(body, True)
         read_text(body, False)
-        return time.process_time() - began
 
-    seconds(1_000)
-    assert seconds(200_000) < 12 * max(min(seconds(40_000), seconds(40_000)), 0.05)
+    assert_cpu_grows(read, 40_000, 200_000, most=12, extra=0.6)
 
 
 def test_only_the_common_text_of_two_pages_is_marked() -> None:
@@ -157,11 +154,6 @@ def test_equal_blocks_have_one_place() -> None:
     [b"<a", b'<a ="', b"='<i ", b"<p>", b"<!--", b"<script ", b"<noscript>", b"<template>", b"<svg><p>x", b"&a"],
 )
 def test_paragraphs_of_hostile_pages_take_linear_time(piece: bytes) -> None:
-    def seconds(size: int) -> float:
-        body = (b"word " + piece * size)[: 3 * size]
-        began = time.process_time()
-        paragraphs(body)
-        return time.process_time() - began
-
-    seconds(1_000)
-    assert seconds(200_000) < 12 * max(min(seconds(40_000), seconds(40_000)), 0.05)
+    assert_cpu_grows(
+        lambda size: paragraphs((b"word " + piece * size)[: 3 * size]), 40_000, 200_000, most=12, extra=0.6
+    )

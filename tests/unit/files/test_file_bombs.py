@@ -2,13 +2,14 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from spotsieve.stream.files.compression import read_chunks
 from spotsieve.stream.files.warc import split_warc
 from spotsieve.stream.files.warc.http import MAX_CODINGS, MAX_HEADER_BYTES, field_lines, read_http
 from tests.conftest import REPOSITORY
+from tests.fixtures.cpu_time import assert_cpu_grows
 from tests.fixtures.filter_crawl import lines, page, read_json, warc_record
 from tests.fixtures.pages.warc_records import chunked, http, warc
 
@@ -156,27 +158,22 @@ def test_a_file_within_a_file_is_not_unfolded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_a_file_of_40_000_empty_members_is_read_in_linear_time(tmp_path: Path, kind: str) -> None:
+def test_a_file_of_40_000_empty_members_is_read_in_linear_time(kind: str) -> None:
     member = b"\x50\x2a\x4d\x18" + bytes(4) if kind == "zst" else COMPRESS[kind](b"")  # a skippable frame of 8 bytes
-    times = []
-    for count in (5_000, 40_000):
-        file = tmp_path / kind
-        file.write_bytes(member * count)
-        before = time.thread_time()
-        with file.open("rb") as opened:
-            assert b"".join(read_chunks(opened, kind)) == b""
-        times.append(time.thread_time() - before)
-    assert times[1] < 20 * times[0] + 0.05
+
+    def read(count: int) -> None:
+        assert b"".join(read_chunks(io.BytesIO(member * count), kind)) == b""
+
+    assert_cpu_grows(read, 5_000, 40_000, most=20, extra=0.05)
 
 
 def test_short_records_with_bare_line_feeds_are_divided_in_linear_time() -> None:
     record = b"WARC/1.0\nContent-Length: 0\n\n\n"
-    times = []
-    for count in (2_000, 40_000):
-        before = time.thread_time()
+
+    def divide(count: int) -> None:
         assert sum(1 for _ in split_warc(iter([record * count]))) == count
-        times.append(time.thread_time() - before)
-    assert times[1] < 60 * times[0]  # 20 where linear, 400 where quadratic
+
+    assert_cpu_grows(divide, 2_000, 40_000, most=60)  # 20 where linear, 400 where quadratic
 
 
 def test_codings_within_codings_are_unfolded_five_deep_and_no_deeper() -> None:
@@ -201,15 +198,12 @@ def test_every_layer_of_a_nested_bomb_is_cut_at_the_page_limit() -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
 def test_a_body_of_many_small_members_is_decoded_in_linear_time(coding: str) -> None:
-    def seconds(members: int, last: bytes) -> float:
+    def read(members: int, last: bytes) -> None:
         block = http(CODINGS[coding](b"x") * members + last, f"Content-Encoding: {coding}")
-        began = time.process_time()
         assert read_http(block, MIB).body == b"x" * members
-        return time.process_time() - began
 
     for last in (b"", b"garbage"):
-        few, many = (min(seconds(members, last) for _ in range(3)) for members in (10_000, 80_000))
-        assert many < 24 * few + 0.1
+        assert_cpu_grows(partial(read, last=last), 10_000, 80_000, most=24, extra=0.1)
 
 
 def test_garbage_behind_a_bomb_of_zstd_lifts_no_limit() -> None:
@@ -229,12 +223,10 @@ def test_a_response_header_of_megabytes_is_rejected() -> None:
 
 
 def test_a_header_of_folded_lines_is_read_in_linear_time() -> None:
-    def seconds(lines: int) -> float:
-        began = time.process_time()
+    def read(lines: int) -> None:
         assert field_lines("\nx: a\n" + " b\n" * lines) == [("x", "a" + " b" * lines)]
-        return time.process_time() - began
 
-    assert seconds(400_000) < 24 * max(min(seconds(40_000), seconds(40_000)), 0.01)
+    assert_cpu_grows(read, 40_000, 400_000, most=24, extra=0.24)
 
 
 def test_a_body_of_a_million_chunks_and_one_whose_chunk_says_that_it_is_endless() -> None:

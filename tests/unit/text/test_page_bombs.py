@@ -3,9 +3,8 @@
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
@@ -15,14 +14,13 @@ from spotsieve.stream.sign.intake.charset import to_utf8
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.conftest import REPOSITORY
+from tests.fixtures.cpu_time import assert_cpu_below, assert_cpu_grows, assert_cpu_ratio
 from tests.fixtures.pages.bodies import page_of_body
 from tests.fixtures.pages.scheme_settings import settings_named
 
 SMALL, GROWTH = 500_000, 8
 MOST_GROWTH = 20
 """Of CPU time from SMALL bytes to GROWTH times as many: linear is 8, quadratic is 64."""
-MOST_TRIES = 5
-"""Others on the machine make CPU time longer, never shorter: the least of some tries is the page's own."""
 PAGE_BYTES = 16_000_000
 MOST_MEMORY = 64
 """Memory for the largest page, per byte of the page; measured: 26."""
@@ -101,22 +99,16 @@ def scheme_named(name: str) -> Scheme:
     return scheme_of(settings_named(name))
 
 
-def signing_seconds(body: bytes, schemes: Sequence[str] = FIRST, runs: int = 2) -> float:
-    """CPU time of the least of some runs, intake and these schemes."""
-    least = float("inf")
-    for _ in range(runs):
-        before = time.thread_time()
-        page = page_of_body(body, "text/html", len(body))
-        assert page.judgeable
-        for name in schemes:
-            scheme_named(name).sign([page])
-        least = min(least, time.thread_time() - before)
-    return least
+def read_and_sign(body: bytes, schemes: Sequence[str] = FIRST) -> None:
+    page = page_of_body(body, "text/html", len(body))
+    assert page.judgeable
+    for name in schemes:
+        scheme_named(name).sign([page])
 
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
-    signing_seconds(b"<p>the first call of the kernels takes them from the cache", tuple(SCHEMES))
+    read_and_sign(b"<p>the first call of the kernels takes them from the cache", tuple(SCHEMES))
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
@@ -124,23 +116,15 @@ def compiled() -> None:
     "hostile input costs bounded time and memory, and the run continues", fault="pages that are expensive to read"
 )
 def test_the_cpu_time_of_a_bomb_grows_as_its_size_does(bomb: Callable[[int], bytes]) -> None:
-    # 2 ms more, for what a call costs whatever its page
-    small = large = float("inf")
-    for _ in range(MOST_TRIES):
-        small = min(small, signing_seconds(bomb(SMALL)))
-        large = min(large, signing_seconds(bomb(SMALL * GROWTH)))
-        if large < MOST_GROWTH * small + 0.002:
-            return
-    assert large < MOST_GROWTH * small + 0.002
+    bodies = {size: bomb(size) for size in (SMALL, SMALL * GROWTH)}
+    assert_cpu_grows(lambda size: read_and_sign(bodies[size]), SMALL, SMALL * GROWTH, most=MOST_GROWTH, extra=0.002)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_cpu_time_of_every_other_scheme_grows_as_its_page_does(name: str) -> None:
-    grown = []
     for bomb in BOMBS.values():
-        small, large = (signing_seconds(bomb(size), (name,)) for size in (OTHERS_SMALL, OTHERS_SMALL * GROWTH))
-        grown.append(large - MOST_GROWTH * small - 0.01)
-    assert max(grown) < 0, list(BOMBS)[grown.index(max(grown))]
+        small, large = (partial(read_and_sign, bomb(OTHERS_SMALL * times), (name,)) for times in (1, GROWTH))
+        assert_cpu_ratio(large, small, most=MOST_GROWTH, extra=0.01)
 
 
 @pytest.mark.parametrize("bomb", [b"<a", b'<a "', b"<meta ", b"<!", b"<meta a='", b"</a "], ids=repr)
@@ -149,20 +133,13 @@ def test_a_head_of_tags_that_never_end_is_read_at_most_32_times(bomb: bytes) -> 
     ordinary, hostile = (
         (piece * (4096 // len(piece)))[:4096] + b"\xe4\xf6\xfc " * 20 for piece in (b"<p class='a'>word</p> ", bomb)
     )
-    times = {}
-    for body in (ordinary, hostile):
-        before = time.thread_time()
-        for _ in range(20):
-            to_utf8(body)
-        times[body] = time.thread_time() - before
-    assert times[hostile] < 30 * times[ordinary] + 0.2
+    assert_cpu_ratio(lambda: to_utf8(hostile), lambda: to_utf8(ordinary), most=30, extra=0.01)
 
 
 def test_a_host_of_a_million_labels_is_no_name_and_is_not_converted() -> None:
     host = ("ü" * 20 + ".") * 20_000
-    before = time.thread_time()
     assert host_of(f"http://{host}/") == host.removesuffix(".")
-    assert time.thread_time() - before < 0.2
+    assert_cpu_below(0.2, lambda: host_of(f"http://{host}/"))
 
 
 def test_hosts_are_converted_up_to_the_longest_that_dns_has() -> None:
@@ -175,14 +152,14 @@ def memory_of_bombs() -> int:
     """Most memory that the process has had beyond what it had before the first bomb, in bytes."""
     import resource
 
-    signing_seconds(b"<p>the first call of the kernels takes them from the cache", tuple(SCHEMES))
+    read_and_sign(b"<p>the first call of the kernels takes them from the cache", tuple(SCHEMES))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for bomb in BOMBS.values():
-        signing_seconds(bomb(PAGE_BYTES), runs=1)
+        read_and_sign(bomb(PAGE_BYTES))
     for name in OTHERS_MEMORY:
         for scheme in OTHERS:
             scheme_named(scheme).sign([Page("s", 0, 0, "", BOMBS[name](PAGE_BYTES // 4), True, 0)])
-    signing_seconds(b"a" * 50_000_000, runs=1)
+    read_and_sign(b"a" * 50_000_000)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
 
 

@@ -1,7 +1,6 @@
 """Hostile pages take time linear in their size, and never crash the kernel."""
 
 import statistics
-import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
@@ -13,6 +12,7 @@ from spotsieve.stream.base.startup import keep_freed_memory
 from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.sign.features.spots import SpotModel, SpotSettings, extract_spots
 from spotsieve.stream.sign.text.machine import PADDING
+from tests.fixtures.cpu_time import assert_cpu_below, assert_cpu_grows, cpu_seconds
 
 SIZE, HOSTILE_SIZE = 4_000_000, 1_500_000
 MODEL = SpotModel(SpotSettings())
@@ -89,34 +89,30 @@ FEW_TIMES = (
 PAIRS = 7
 
 
-def seconds(piece: bytes, size: int, start: bytes = b"") -> float:
+def read_page(piece: bytes, size: int, start: bytes = b"") -> None:
     page = np.frombuffer(start + piece * (size // len(piece)) + bytes(PADDING), dtype=np.uint8)
     bounds = np.array([0, len(page) - PADDING])
-    before = time.thread_time()
     for markup in (True, False):
         extract_spots(page, bounds, markup, MODEL)
         sieve_pages(page, bounds, markup, SieveSettings())
-    return time.thread_time() - before
 
 
 @pytest.fixture(scope="module")
 def ordinary() -> float:
-    seconds(ORDINARY, len(ORDINARY))  # compiles the kernels, or reads them from the cache
-    return min(seconds(ORDINARY, HOSTILE_SIZE) for _ in range(2))
+    read_page(ORDINARY, len(ORDINARY))  # compiles the kernels, or reads them from the cache
+    return min(cpu_seconds(lambda: read_page(ORDINARY, HOSTILE_SIZE)) for _ in range(2))
 
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("start", [b"", b"<!-- ", b"<script><!--<script>", b"<p a='", b"<p>the "], ids=repr)
 def test_hostile_pages_take_at_most_forty_times_an_ordinary_page(piece: bytes, start: bytes, ordinary: float) -> None:
-    # quadratic time would be hundreds of times slower at this size; a busy machine is given a second run
-    assert any(seconds(piece, HOSTILE_SIZE, start) < 40 * ordinary + 0.02 for _ in range(2))
+    # Quadratic time would be hundreds of times slower at this size.
+    assert_cpu_below(40 * ordinary + 0.02, lambda: read_page(piece, HOSTILE_SIZE, start))
 
 
 def sieve_seconds(piece: bytes, size: int) -> float:
     page = np.frombuffer((piece * (size // len(piece) + 1))[:size] + bytes(PADDING), dtype=np.uint8)
-    before = time.thread_time()
-    sieve_pages(page, np.array([0, size]), True, SieveSettings())
-    return time.thread_time() - before
+    return cpu_seconds(lambda: sieve_pages(page, np.array([0, size]), True, SieveSettings()))
 
 
 def times_an_ordinary_page(name: str) -> float:
@@ -143,9 +139,8 @@ def test_odd_pages_take_at_most_four_times_a_page_of_plain_paragraphs(
 
 def test_100_000_tiny_blocks_cost_no_more_a_block_than_1_000() -> None:
     piece = HOSTILE["tiny blocks of new words"]
-    few = seconds(piece[:8_000], 8_000)
-    assert seconds(piece, len(piece)) < 3 * few * len(piece) / 8_000 + 0.005
+    assert_cpu_grows(lambda size: read_page(piece[:size], size), 8_000, len(piece), 3 * len(piece) / 8_000, extra=0.005)
 
 
 def test_a_page_of_50_mb_passes() -> None:
-    assert seconds(ORDINARY, 50_000_000) < 20
+    assert_cpu_below(20, lambda: read_page(ORDINARY, 50_000_000))
