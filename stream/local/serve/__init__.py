@@ -16,7 +16,7 @@ EXPECTED = (
     Expectation(
         f"{_PROTOCOL}.__init__",
         "(self, config, server_state, app_state, _loop=None)",
-        uses=("client", "cycle", "flow", "parser", "pipeline", "transport"),
+        uses=("HttpRequestParser", "client", "cycle", "flow", "headers", "parser", "pipeline", "transport"),
     ),
     Expectation(f"{_PROTOCOL}.connection_made", "(self, transport)", uses=("client", "flow", "transport")),
     Expectation(f"{_PROTOCOL}.connection_lost", "(self, exc)", uses=("cycle", "disconnected", "message_event")),
@@ -24,9 +24,9 @@ EXPECTED = (
     Expectation(f"{_PROTOCOL}._unset_keepalive_if_required", "(self)"),
     Expectation(f"{_PROTOCOL}.pause_writing", "(self)"),
     Expectation(f"{_PROTOCOL}.resume_writing", "(self)"),
-    Expectation(f"{_PROTOCOL}.on_message_begin", "(self)", uses=("scope",)),
-    Expectation(f"{_PROTOCOL}.on_url", "(self, url)"),
-    Expectation(f"{_PROTOCOL}.on_header", "(self, name, value)"),
+    Expectation(f"{_PROTOCOL}.on_message_begin", "(self)", uses=("expect_100_continue", "headers", "scope", "url")),
+    Expectation(f"{_PROTOCOL}.on_url", "(self, url)", uses=("url",)),
+    Expectation(f"{_PROTOCOL}.on_header", "(self, name, value)", uses=("expect_100_continue", "headers", "lower")),
     Expectation(
         f"{_PROTOCOL}.on_headers_complete", "(self)", uses=("cycle", "flow", "on_response_complete", "pipeline")
     ),
@@ -34,7 +34,10 @@ EXPECTED = (
     Expectation(f"{_PROTOCOL}.on_message_complete", "(self)", uses=("cycle", "response_complete")),
     Expectation(f"{_PROTOCOL}.on_response_complete", "(self)", uses=("pipeline",)),
     Expectation("uvicorn.protocols.http.flow_control:FlowControl.pause_reading", "(self)", uses=("read_paused",)),
-    Expectation(f"{_CYCLE}.__init__", uses=("disconnected", "message_event", "response_complete")),
+    Expectation(
+        f"{_CYCLE}.__init__", uses=("disconnected", "keep_alive", "message_event", "response_complete", "transport")
+    ),
+    Expectation(f"{_CYCLE}.send", "(self, message)", uses=("close", "keep_alive", "transport", "write")),
     Expectation(f"{_CYCLE}.receive", "(self)", uses=("disconnected", "message_event")),
     Expectation(f"{_SERVER}.__init__", "(self, config)", uses=("server_state", "should_exit", "force_exit", "started")),
     Expectation(f"{_SERVER}.serve", "(self, sockets=None)", uses=("capture_signals",)),

@@ -152,6 +152,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unread = 0
         """Bytes of the current message that the parser has, since its beginning or its latest body bytes."""
         self._head_bytes = self._headers = 0
+        self._has_body = False
+        """A byte of the current body has arrived."""
+        self._closes = False
+        """The connection closes behind the current body."""
         self._fault: _Refusal | None = None
         self._cycles = list[RequestResponseCycle]()
         """Requests without a complete response, the first of which is being answered."""
@@ -162,7 +166,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._waits or self.phase is ConnectionPhase.BUSY:
             return _NEVER
         if self.phase is ConnectionPhase.BODY:
-            return 2
+            cycle: RequestResponseCycle | None = self.cycle
+            return 0 if cycle is not None and cycle.response_complete else 2
         return int(self._served and self.phase is ConnectionPhase.HEAD)
 
     # Callbacks of the transport
@@ -228,15 +233,34 @@ class GuardedProtocol(HttpToolsProtocol):
             # The part may begin a message, or be body: then what it leaves unread is shorter, and counts from the next.
             self._unread += len(part)
             try:
-                self.parser.feed_data(part)
-            except httptools.HttpParserUpgrade:
-                return  # The response says nothing of an upgrade, so the client goes on with HTTP/1.1.
+                self._parse(part)
             except httptools.HttpParserError:
                 self._refuse(self._fault or _NOT_HTTP)
                 break
             if self._unread > self._settings.head_bytes:
                 self._refuse(_LONG_HEAD)
         self._connections.note_rank(self)
+
+    def _parse(self, part: bytes) -> None:
+        """Give bytes to the parser. Raises httptools.HttpParserError.
+
+        A client may offer another protocol, as Java's HttpClient offers h2c with its first request. The parser then
+        ends the message behind its headers. No response accepts the offer, so the message goes on in HTTP/1.1: a new
+        parser gets its headers without the offer, and then its body.
+        """
+        while part:
+            try:
+                self.parser.feed_data(part)
+            except httptools.HttpParserUpgrade as upgrade:
+                (end,) = upgrade.args
+                head = [
+                    b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+                ]
+                head += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+                part = b"\r\n".join([*head, b"", part[end:]])
+                self.parser = httptools.HttpRequestParser(self)
+            else:
+                return
 
     # Callbacks of the parser
 
@@ -261,19 +285,29 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self._offers_upgrade():
+            return
+        self._has_body = False
         self.phase, self._since, self._unread = ConnectionPhase.BODY, time.monotonic(), 0
         super().on_headers_complete()
+        if not self.cycle.keep_alive:
+            self.cycle.transport = _LastTransport(self)  # type: ignore[assignment]
         self._cycles.append(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
+        self._has_body = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._offers_upgrade():
+            return
         self._unread = 0
         super().on_message_complete()
         self.phase, self._since = ConnectionPhase.BUSY, None
-        if self.cycle.response_complete:
+        if self._closes:
+            self.transport.close()
+        elif self.cycle.response_complete:
             self._rest()
 
     def on_response_complete(self) -> None:
@@ -284,9 +318,21 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle.response_complete and self.phase is ConnectionPhase.BUSY:
             self._rest()
-        elif self.cycle.response_complete and self.phase is ConnectionPhase.BODY:
-            self.transport.close()  # The response came before the end of the body, and nobody reads the rest.
+        elif self.expect_100_continue and self.phase is ConnectionPhase.BODY and not self._has_body:
+            self.transport.close()  # After this response the client does not send its body.
+        # Otherwise the rest of a body is read and dropped: a client that still sends could not read the response if
+        # the connection closed.
         self._connections.note_rank(self)
+
+    def close_behind_body(self) -> None:
+        """Close the connection when the current body has arrived. Until then a client could not read the response."""
+        self._closes = self.phase is ConnectionPhase.BODY
+        if not self._closes:
+            self.transport.close()
+
+    def _offers_upgrade(self) -> bool:
+        """Whether _parse() gives the current message to a new parser. CONNECT is no offer, and is refused."""
+        return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
 
     # Limits
 
@@ -338,6 +384,15 @@ class GuardedProtocol(HttpToolsProtocol):
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
         later = b"retry-after: 1\r\n" if refusal.status == 503 else b""
         return b"".join((STATUS_LINE[refusal.status], head, later, b"\r\n", body))
+
+
+class _LastTransport:
+    """The transport of a request after which the client wants the connection closed, as uvicorn uses it."""
+
+    def __init__(self, connection: GuardedProtocol) -> None:
+        self.write = connection.transport.write
+        self.is_closing = connection.transport.is_closing
+        self.close = connection.close_behind_body
 
 
 _NEVER = 3

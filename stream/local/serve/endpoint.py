@@ -20,7 +20,7 @@ from spotsieve.stream.observe.logs import logger
 
 _LATER = (b"retry-after", b"1")
 _CLOSE = (b"connection", b"close")
-"""For requests that were not read to the end. The client would otherwise keep sending the rest."""
+"""For clients that are too slow, and while the service stops."""
 _REQUEST_BYTES = 4_096
 """Bytes of the capacity that a request takes in addition to its body."""
 _PARSED_HERE_BYTES = 2**20
@@ -100,7 +100,7 @@ class JudgeEndpoint:
                 async with self._turns.turn(client, lambda: connection.is_lost):
                     return await self._judged(body, client)
         except BusyError as busy:
-            raise _Refusal(503, busy, _LATER, _CLOSE) from None
+            raise _Refusal(503, busy, _LATER) from None
         except StateError as error:
             raise _Refusal(503, error, _LATER) from None
 
@@ -109,13 +109,13 @@ class JudgeEndpoint:
         if self._judge_thread.stopping:
             raise _Refusal(503, "the service is stopping; retry in a second", _LATER, _CLOSE)
         if self._judge_thread.failure:
-            raise _Refusal(503, self._judge_thread.failure, _LATER, _CLOSE)
+            raise _Refusal(503, self._judge_thread.failure, _LATER)
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
         if kind != JSON:
             # Browsers send a preflight request before JSON to another site, so no web page can add pages here.
-            raise _Refusal(415, f"the request must be {JSON}, got {kind[:80]!r}; set its Content-Type", _CLOSE)
+            raise _Refusal(415, f"the request must be {JSON}, got {kind[:80]!r}; set its Content-Type")
         if b"content-encoding" in headers:
-            raise _Refusal(415, "the request must not be compressed; remove Content-Encoding", _CLOSE)
+            raise _Refusal(415, "the request must not be compressed; remove Content-Encoding")
         if int(headers.get(b"content-length", b"0")) > self._settings.max_body_bytes:
             raise self._too_large()
 
@@ -168,7 +168,7 @@ class JudgeEndpoint:
 
     def _too_large(self) -> _Refusal:
         rule = f"a request must have at most {self._settings.max_body_bytes:,} bytes (serve.max_body_bytes)"
-        return _Refusal(413, f"{rule}; send fewer pages at a time", _CLOSE)
+        return _Refusal(413, f"{rule}; send fewer pages at a time")
 
 
 _STATUSES = (200, 400, 408, 413, 415, 422, 500, 503)

@@ -179,7 +179,7 @@ class Port:
     def _refuse(self, refusal: AccessRefusal) -> Response:
         self._metrics.requests.labels("other", str(refusal.status)).inc()
         response = Response(orjson.dumps(error_response(refusal.error)), refusal.status, media_type=JSON)
-        response.raw_headers += [(b"connection", b"close"), *refusal.headers]
+        response.raw_headers += refusal.headers
         return response
 
     def _rest(self) -> Starlette:
@@ -191,7 +191,10 @@ class Port:
             Route("/metrics", self._scrape),
             Route("/openapi.json", self._describe),
         ]
-        return Starlette(routes=routes, exception_handlers={HTTPException: self._no_route, Exception: _defect})
+        rest = Starlette(routes=routes, exception_handlers={HTTPException: self._no_route, Exception: _defect})
+        # A redirect would name http:// behind a proxy with TLS, where the token must not go.
+        rest.router.redirect_slashes = False
+        return rest
 
     async def _health(self, _: Request) -> Response:
         failure = self._judge_thread.failure

@@ -1,9 +1,12 @@
 """`spotsieve serve`: look-ups and additions over HTTP, what it refuses, and how it stops."""
 
 import base64
+import contextlib
+import http.client
 import json
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -131,6 +134,7 @@ def test_what_was_added_is_known_to_the_next_request(adding: HttpPort) -> None:
         ("/v1/lookup", b"", {**JSON, "Content-Encoding": "gzip"}, 415, "must not be compressed"),
         ("/v1/add", {"url": "u", "body": "x"}, JSON, 404, "with --add"),
         ("/v2/lookup", {"url": "u", "body": "x"}, JSON, 404, "this path does not exist"),
+        ("/v1/lookup/", {"url": "u", "body": "x"}, JSON, 404, "this path does not exist"),
         ("/v1/lookup", None, JSON, 405, "another method"),
     ],
 )
@@ -153,6 +157,67 @@ def test_a_body_that_does_not_come_or_never_ends_is_refused(asking: HttpPort) ->
             client.sendall(head + rest)
             assert client.recv(4096).startswith(status)
     assert asking.metric("spotsieve_serve_waiting_bytes") == 0
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_a_request_that_offers_another_protocol_is_answered_with_its_body(asking: HttpPort, parts: int) -> None:
+    body = json.dumps({"url": "https://copy.example/", "body": f"<p>{article(1)}</p>"}).encode()
+    head = b"POST /v1/lookup HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+    offers = (
+        head % len(body) + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"
+    )
+    sent = {1: [offers + body], 2: [offers, body], 3: [offers[:50], offers[50:] + body[:9], body[9:]]}[parts]
+    with socket.create_connection(("127.0.0.1", asking.number), timeout=SECONDS) as client:
+        for data in [*sent, offers + body]:  # Java's HttpClient offers h2c, and sends its body at once.
+            client.sendall(data)
+            time.sleep(0.1)
+        received = b""
+        while received.count(b'"duplicate_of":"p1"') < 2:
+            part = client.recv(65_536)
+            assert part, received
+            received += part
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/v1/lookup", JSON, 413),
+        ("/v1/lookup", {**JSON, "Connection": "close"}, 413),
+        ("/v1/lookup", {}, 415),
+        ("/v1/lookup", {**JSON, "Host": "evil.example"}, 403),
+        ("/healthz", JSON, 405),
+        ("/v1/lookup/", JSON, 404),
+    ],
+)
+def test_a_client_reads_its_refusal_after_it_has_sent_a_large_body(
+    asking: HttpPort, path: str, headers: dict[str, str], status: int
+) -> None:
+    assert asking.ask(path, bytes(2**25), headers)[0] == status
+    assert asking.metric("spotsieve_serve_waiting_bytes") == 0
+
+
+def test_the_connection_is_open_after_a_refusal_unless_the_client_closes_it(asking: HttpPort) -> None:
+    for headers, is_open in ((JSON, True), ({**JSON, "Connection": "close"}, False)):
+        connection = http.client.HTTPConnection("127.0.0.1", asking.number, timeout=SECONDS)
+        with contextlib.closing(connection):
+            connection.request("POST", "/v1/lookup", bytes(30_000), headers)
+            response = connection.getresponse()
+            response.read()
+            assert (response.status, response.will_close) == (413, not is_open)
+            assert connection.sock is None or is_open
+            if is_open:
+                connection.request("POST", "/v1/lookup", b"{", headers)
+                assert connection.getresponse().status == 400
+
+
+def test_a_client_that_waits_for_leave_to_send_its_body_is_refused_before_it(asking: HttpPort) -> None:
+    head = b"POST /v1/lookup HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+    with socket.create_connection(("127.0.0.1", asking.number), timeout=SECONDS) as client:
+        client.sendall(head + b"Content-Length: 30000\r\n\r\n")
+        received = b""
+        while part := client.recv(65_536):
+            received += part
+    assert received.startswith(b"HTTP/1.1 413")
 
 
 def test_requests_that_come_together_are_judged_together(asking: HttpPort) -> None:
