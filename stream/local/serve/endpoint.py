@@ -14,7 +14,7 @@ from spotsieve.stream.base.terminal import escape_json
 from spotsieve.stream.local.library import CrawledPage
 from spotsieve.stream.local.serve.connections import CONNECTION, GuardedProtocol
 from spotsieve.stream.local.serve.fairness import BusyError, Capacity, Claim, DisconnectedError, Turns
-from spotsieve.stream.local.serve.judge_thread import JudgeThread, ServeMetrics
+from spotsieve.stream.local.serve.judge_thread import OPENING, JudgeThread, ServeMetrics
 from spotsieve.stream.local.serve.wire import JSON, BatchTooLargeError, error_response, verdict_response
 from spotsieve.stream.observe.logs import logger
 
@@ -108,6 +108,8 @@ class JudgeEndpoint:
         """Raise _Refusal for faults that need no reading of the body."""
         if self._judge_thread.stopping:
             raise _Refusal(503, "the service is stopping; retry in a second", _LATER, _CLOSE)
+        if self._judge_thread.is_opening:
+            raise _Refusal(503, f"{OPENING}; retry in a second", _LATER)
         if self._judge_thread.failure:
             raise _Refusal(503, self._judge_thread.failure, _LATER)
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")

@@ -1,10 +1,12 @@
 """The thread that judges the requests of the HTTP port in batches, with a fair queue, and its metrics."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 
@@ -18,6 +20,9 @@ SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 TURN_PAGES = 16
 """Pages of each client in a batch where several clients send requests, so that one does not delay the others."""
 PAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+ABANDON_SECONDS = 1.0
+"""Longest time that stopping waits for a state that is being opened."""
+OPENING = "the state is being opened"
 
 
 class ServeMetrics:
@@ -78,6 +83,40 @@ class _Job:
     response: "asyncio.Future[list[Verdict]]"
 
 
+class _Opening(threading.Thread):
+    """Opens a state in a thread that may outlive the event loop, and closes it if nobody waits for it any more."""
+
+    def __init__(self, open_state: Callable[[], Deduplicator]) -> None:
+        super().__init__(name="spotsieve-opening", daemon=True)
+        self._open_state = open_state
+        self._loop = asyncio.get_running_loop()
+        self.opened: asyncio.Future[Deduplicator] = self._loop.create_future()
+
+    def run(self) -> None:
+        """Open the state, and give it or the error to the event loop."""
+        try:
+            state = self._open_state()
+        except Exception as error:
+            settle, close = partial(self._fail, error), None
+        else:
+            settle, close = partial(self._succeed, state), state.close
+        try:
+            self._loop.call_soon_threadsafe(settle)
+        except RuntimeError:  # The event loop has ended.
+            if close is not None:
+                close()
+
+    def _succeed(self, state: Deduplicator) -> None:
+        if self.opened.done():
+            state.close()
+        else:
+            self.opened.set_result(state)
+
+    def _fail(self, error: Exception) -> None:
+        if not self.opened.done():
+            self.opened.set_exception(error)
+
+
 class JudgeThread:
     """Judges requests in one thread, batch after batch, beside the event loop.
 
@@ -103,12 +142,13 @@ class JudgeThread:
         self._arrived = asyncio.Event()
         # One thread keeps the order of additions, and closes a replaced state between two batches.
         self._thread = ThreadPoolExecutor(1, "spotsieve-serve")
-        self._deduplicator = open_state()
+        self._opening: _Opening | None = None
+        self._deduplicator: Deduplicator | None = None
         self._opened_at = time.monotonic()
         self.failure = ""
         self.stopping = False
-        self.known_pages = self._deduplicator.known_pages
-        self.scheme = self._deduplicator.settings.scheme.name
+        self.known_pages = 0
+        self.scheme = ""
         metrics.watch("spotsieve_serve_waiting_pages", "Pages that wait for a verdict.", lambda: self._capacity.used)
         metrics.watch(
             "spotsieve_serve_indexed_pages",
@@ -118,9 +158,22 @@ class JudgeThread:
         age = "Seconds since the state was opened. Look-ups do not see pages that others indexed since."
         metrics.watch("spotsieve_serve_state_age_seconds", age, lambda: time.monotonic() - self._opened_at)
 
-    def load_kernels(self) -> None:
-        """Look up a made-up page, so that the first request does not wait until all kernels are loaded."""
-        self._deduplicator.query_batch([CrawledPage("made up", "", "<p>A page that loads all kernels.</p>")])
+    @property
+    def is_opening(self) -> bool:
+        """Whether the state is not open yet. A large state, or one after a kill, takes minutes, as do kernels."""
+        return self._deduplicator is None
+
+    async def open(self) -> None:
+        """Open the state, and look up a made-up page, so that the first request does not wait until all kernels are
+        loaded. Raises SpotsieveError.
+        """
+
+        def open_ready() -> Deduplicator:
+            state = self._open_state()
+            state.query_batch([CrawledPage("made up", "", "<p>A page that loads all kernels.</p>")])
+            return state
+
+        self._use(await self._opened(open_ready))
 
     async def verdicts(self, pages: Sequence[CrawledPage], adds: bool, client: str = "") -> list[Verdict]:
         """Verdicts of the pages of a request. adds: whether to index them. Raises BusyError, StateError."""
@@ -172,7 +225,7 @@ class JudgeThread:
         while True:
             await asyncio.sleep(every_seconds)
             try:
-                fresh = await asyncio.to_thread(self._open_state)
+                fresh = await self._opened(self._open_state)
             except SpotsieveError as error:
                 self._metrics.refreshes.labels("failed").inc()
                 logger().warning("cannot reopen the state; look-ups continue with the previous one", error=str(error))
@@ -180,13 +233,24 @@ class JudgeThread:
             await loop.run_in_executor(self._thread, self._replace, fresh)
             self._metrics.refreshes.labels("done").inc()
 
-    def close(self) -> None:
-        """Finish the current batch, and close the state."""
+    def close(self) -> bool:
+        """Finish the current batch, and close the state. Returns whether no state is still being opened."""
         self._thread.shutdown(wait=True)
-        self._deduplicator.close()
+        if self._deduplicator is not None:
+            self._deduplicator.close()
+        if self._opening is None:
+            return True
+        self._opening.join(ABANDON_SECONDS)
+        return not self._opening.is_alive()
+
+    async def _opened(self, open_state: Callable[[], Deduplicator]) -> Deduplicator:
+        self._opening = _Opening(open_state)
+        self._opening.start()
+        return await self._opening.opened
 
     def _judge(self, jobs: Sequence[_Job]) -> list[list[Verdict]]:
         """Verdicts of each job, judged in one batch of additions and one of look-ups."""
+        assert self._deduplicator is not None
         by_job: dict[int, list[Verdict]] = {}
         for adds, judge in ((True, self._deduplicator.add_batch), (False, self._deduplicator.query_batch)):
             chosen = [job for job in jobs if job.adds is adds]
@@ -200,9 +264,15 @@ class JudgeThread:
         return [by_job[id(job)] for job in jobs]
 
     def _replace(self, fresh: Deduplicator) -> None:
-        before, self._deduplicator = self._deduplicator, fresh
+        before = self._deduplicator
+        self._use(fresh)
+        if before is not None:
+            before.close()
+
+    def _use(self, fresh: Deduplicator) -> None:
+        self._deduplicator = fresh
         self.known_pages, self._opened_at, self.failure = fresh.known_pages, time.monotonic(), ""
-        before.close()
+        self.scheme = fresh.settings.scheme.name
 
 
 def _fail(batch: Sequence[_Job], error: Exception) -> None:

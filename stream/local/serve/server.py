@@ -8,6 +8,7 @@ import contextlib
 import gc
 import hmac
 import ipaddress
+import os
 import signal
 import socket
 import ssl
@@ -28,14 +29,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spotsieve.state.store.rocks_options import file_limit, most_open_files, raise_file_limit
-from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.base.tasks import TaskScope
 from spotsieve.stream.local.library import Deduplicator
 from spotsieve.stream.local.serve.connections import Connections, GuardedProtocol
 from spotsieve.stream.local.serve.endpoint import DEFECT, JudgeEndpoint
 from spotsieve.stream.local.serve.fairness import Capacity, Turns
-from spotsieve.stream.local.serve.judge_thread import JudgeThread, ServeMetrics
+from spotsieve.stream.local.serve.judge_thread import OPENING, JudgeThread, ServeMetrics
 from spotsieve.stream.local.serve.wire import JSON, error_response, openapi_document, read_page, read_pages
 from spotsieve.stream.observe.health import listen
 from spotsieve.stream.observe.logs import logger
@@ -201,7 +202,9 @@ class Port:
         return PlainTextResponse(f"{failure or 'ok'}\n", 503 if failure else 200)
 
     async def _readiness(self, request: Request) -> Response:
-        return PlainTextResponse("stopping\n", 503) if self._judge_thread.stopping else await self._health(request)
+        if self._judge_thread.stopping or self._judge_thread.is_opening:
+            return PlainTextResponse("stopping\n" if self._judge_thread.stopping else f"{OPENING}\n", 503)
+        return await self._health(request)
 
     async def _scrape(self, _: Request) -> Response:
         return Response(generate_latest(self._metrics.registry), media_type=CONTENT_TYPE_LATEST)
@@ -268,14 +271,20 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish the current requests; a second signal ends at once.
 
-    open_state: opens the state  batch_pages: limit on the pages of requests judged together
+    The port answers while the state is opened, because probes must tell a slow start from a dead process.
+
+    open_state: opens the state, in another thread  batch_pages: limit on the pages of requests judged together
     adds: whether pages can be added  refreshes: whether to reopen the state every refresh_seconds
     Raises SettingError for a token or TLS files that cannot be used, and StateError if the state cannot be opened or
     closed.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, listening, open_state, batch_pages, adds, refreshes))
+        is_done = runner.run(_serve(settings, listening, open_state, batch_pages, adds, refreshes))
+    if not is_done:
+        # A thread still opens a state, perhaps for minutes: its owner does not respond, or it is large. The state is as
+        # after a kill -9.
+        os._exit(EXIT_OK)
 
 
 async def _serve(
@@ -285,12 +294,40 @@ async def _serve(
     batch_pages: int,
     adds: bool,
     refreshes: bool,
-) -> None:
+) -> bool:
+    """Serve, and return whether no thread is left."""
     access, context = Access(settings, listening.getsockname()[0]), tls_context(settings)
     metrics = ServeMetrics()
     connections = Connections(settings, metrics.refused_connections)
     metrics.watch("spotsieve_serve_connections", "Open connections.", lambda: connections.open)
     judge_thread = JudgeThread(open_state, settings, batch_pages, metrics)
+    host, number = listening.getsockname()[:2]
+
+    faults = list[Exception]()
+
+    async def judge() -> None:
+        try:
+            await judge_thread.open()
+        except Exception as error:
+            # The server ends as after a signal: if it is cancelled before it listens, uvloop does not close.
+            faults.append(error)
+            judge_thread.stopping = server.should_exit = True
+            return
+        # A whole collection stops all responses: for 0.1 s among the compiler's objects, for 0.02 s among those of
+        # many requests. So the former are left out, and the latter rarely collected: most are freed without it.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], 100)
+        logger().info(
+            "serving",
+            url=f"{'http' if context is None else 'https'}://{f'[{host}]' if ':' in host else host}:{number}",
+            adds=adds,
+            known_pages=judge_thread.known_pages,
+        )
+        if refreshes and settings.refresh_seconds:
+            tasks.start(judge_thread.refresh(settings.refresh_seconds))
+        await judge_thread.work()
+
     try:
         server = _Server(
             uvicorn.Config(
@@ -309,30 +346,18 @@ async def _serve(
             context,
             judge_thread,
         )
-        judge_thread.load_kernels()
-        # A whole collection stops all responses: for 0.1 s among the compiler's objects, for 0.02 s among those of
-        # many requests. So the former are left out, and the latter rarely collected: most are freed without it.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*gc.get_threshold()[:2], 100)
         async with TaskScope() as tasks:
-            tasks.start(judge_thread.work())
             tasks.start(connections.sweep())
-            if refreshes and settings.refresh_seconds:
-                tasks.start(judge_thread.refresh(settings.refresh_seconds))
-            host, number = listening.getsockname()[:2]
-            logger().info(
-                "serving",
-                url=f"{'http' if context is None else 'https'}://{f'[{host}]' if ':' in host else host}:{number}",
-                adds=adds,
-                known_pages=judge_thread.known_pages,
-            )
+            tasks.start(judge())
             if not access.needs_token and not is_loopback(host):
                 logger().warning("anyone who reaches this port can use it; set serve.token_file, or use a proxy")
             await server.serve([listening])
     finally:
-        judge_thread.close()
+        is_done = judge_thread.close()
+    if faults:
+        raise faults[0]
     logger().info("stopped", known_pages=judge_thread.known_pages)
+    return is_done
 
 
 class _Server(uvicorn.Server):

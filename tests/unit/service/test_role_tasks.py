@@ -146,14 +146,15 @@ class Answers:
         self.closed = False
         self.clients = RecentClients()
 
-    def load_kernels(self) -> None:
+    async def open(self) -> None:
         pass
 
     async def work(self) -> None:
         raise StateError("state", "is broken")
 
-    def close(self) -> None:
+    def close(self) -> bool:
         self.closed = True
+        return True
 
 
 @pytest.mark.timeout(30)

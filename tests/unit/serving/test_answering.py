@@ -38,6 +38,8 @@ class Watched(Deduplicator):
 @asynccontextmanager
 async def answering(seen: Watched, **settings: Any) -> Any:
     made = JudgeThread(lambda: seen, ServeSettings(**settings), 64, ServeMetrics())
+    await made.open()
+    seen.batches.clear()
     work = asyncio.create_task(made.work())
     try:
         yield made
@@ -98,6 +100,7 @@ async def test_a_state_that_fails_is_told_to_all_and_mended_by_a_refresh() -> No
     broken, whole = Watched(), Watched()
     states = iter([broken, whole])
     port = JudgeThread(lambda: next(states, whole), ServeSettings(), 64, ServeMetrics())
+    await port.open()
     tasks = [asyncio.create_task(port.work())]
     with pytest.raises(StateError, match="mend it"):
         await ask(port, "broken state")

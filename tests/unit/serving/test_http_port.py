@@ -4,7 +4,9 @@ import base64
 import contextlib
 import http.client
 import json
+import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ import pytest
 
 from spotsieve import Deduplicator
 from spotsieve.stream.cli import main
+from tests.conftest import REPOSITORY
 from tests.fixtures.filter_crawl import article, filter_json, read_json, write_crawl
 from tests.fixtures.http_port import JSON, HttpPort, http_port
 from tests.fixtures.waiting import SECONDS, wait_until
@@ -252,6 +255,37 @@ def test_look_ups_see_what_the_owner_filed_since(tmp_path: Path) -> None:
             wait_until(lambda: port.ask("/v1/lookup", page)[1]["known"], SECONDS, "the page that was indexed since")
             port.process.terminate()
             assert port.process.wait(SECONDS) == 0
+
+
+def test_the_port_answers_while_the_owner_keeps_a_state_from_being_opened_and_stops_at_once(tmp_path: Path) -> None:
+    page = {"url": "https://a.example/", "body": f"<p>{article(8)}</p>"}
+    with http_port(tmp_path / "state", "--add") as owner:
+        assert owner.ask("/v1/add", page)[0] == 200
+        owner.process.send_signal(signal.SIGSTOP)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            number = free.getsockname()[1]
+        command = [sys.executable, "-m", "spotsieve.stream", "serve", "--state", str(tmp_path / "state")]
+        command += ["--port", str(number), "--set", "serve.refresh_seconds=0.1"]
+        with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL, text=True) as process:
+            try:
+                port = HttpPort(number, process)
+                wait_until(lambda: not _closed(port), SECONDS, "the port to listen")
+                assert port.ask("/healthz") == (200, "ok\n")
+                assert port.ask("/readyz") == (503, "the state is being opened\n")
+                status, told = port.ask("/v1/lookup", page)
+                assert (status, told["error"]) == (503, "the state is being opened; retry in a second")
+                owner.process.send_signal(signal.SIGCONT)
+                wait_until(lambda: port.ask("/readyz")[0] == 200, SECONDS, "the state to be open")
+                assert port.ask("/v1/lookup", page)[1]["known"] is True
+                # The next refreshes wait for the owner, and stopping does not wait for them.
+                owner.process.send_signal(signal.SIGSTOP)
+                time.sleep(0.5)
+                assert port.ask("/v1/lookup", page)[1]["known"] is True
+                process.terminate()
+                assert process.wait(SECONDS / 4) == 0
+            finally:
+                process.kill()
+                owner.process.send_signal(signal.SIGCONT)
 
 
 def test_sigterm_answers_what_is_in_hand_and_keeps_it(tmp_path: Path) -> None:
