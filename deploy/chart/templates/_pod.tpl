@@ -116,6 +116,7 @@ spec:
 {{- define "spotsieve.identity" -}}
 serviceAccountName: {{ include "spotsieve.service-account" . }}
 automountServiceAccountToken: false
+enableServiceLinks: false # of a release named spotsieve they set SPOTSIEVE_SERVE_PORT, which looks like a setting
 securityContext:
   runAsNonRoot: true
   runAsUser: 10001

@@ -213,6 +213,27 @@ def test_a_wrong_value_is_refused_by_its_name(given: tuple[str, ...], said: str)
         helm_template(HELM, *(f"--set={value}" for value in given))
 
 
+def test_no_pod_gets_variables_of_services_which_look_like_settings() -> None:
+    for path in (KUBERNETES, SCALED, SERVE):
+        pods = [
+            one["spec"]["template"]["spec"]
+            for one in documents(path.read_text("utf-8"))
+            if "template" in one.get("spec", {})
+        ]
+        assert pods
+        assert all(pod["enableServiceLinks"] is False for pod in pods)
+
+
+@needs_helm
+def test_a_port_without_the_service_gets_no_alerts_about_the_service() -> None:
+    assert HELM is not None
+    text = helm_template(
+        HELM, "--set=prometheusRule.enabled=true", "--set=run.enabled=false", "--set=serve.enabled=true"
+    )
+    assert "kind: StatefulSet" in text
+    assert "kind: PrometheusRule" not in text
+
+
 @needs_helm
 def test_the_runbook_of_the_operator_s_alerts_has_a_place_of_one_s_own() -> None:
     assert HELM is not None
