@@ -65,7 +65,16 @@ class Access:
     """
 
     def __init__(self, settings: ServeSettings, address: str) -> None:
-        """address: the address that the socket is bound to.  Raises SettingError for a weak token."""
+        """address: the address that the socket is bound to.
+
+        Raises SettingError for a weak token, and for names that no request can have.
+        """
+        for name in settings.allowed_hosts:
+            if not is_host(name):
+                rule = (
+                    "must hold host names or addresses alone, in ASCII (xn--...), without scheme, port, brackets and *"
+                )
+                raise SettingError("serve.allowed_hosts", rule, name, "write filter.example, or 2001:db8::1")
         self._names = frozenset(name.lower().rstrip(".") for name in settings.allowed_hosts)
         self._checks_names = bool(self._names) or is_loopback(address)
         self._token = settings.token.get_secret_value().encode("utf-8", "replace")
@@ -114,6 +123,15 @@ def _other_name(header: str, values: list[bytes]) -> AccessRefusal:
     got = " ".join(value[:80].decode("latin-1") for value in values) or "none"
     rule = f"{header} must be a name of this port, got {got!r}"
     return AccessRefusal(403, f"{rule}; use http://127.0.0.1, or add the name to serve.allowed_hosts")
+
+
+def is_host(name: str) -> bool:
+    """Whether the host of a URL can be this name."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return bool(name) and name.isascii() and not any(character in name for character in "/:*?@[]\\ ")
+    return True
 
 
 def is_loopback(name: str) -> bool:

@@ -265,13 +265,18 @@ def _plain(text: str) -> str:
 JSON = "application/json"
 REFUSALS = {
     400: "The request is not JSON.",
+    403: "Host or Origin is not a name of the port (serve.allowed_hosts).",
     408: "The request did not arrive in time (serve.body_seconds).",
     413: "The request is larger than serve.max_body_bytes, or has more than serve.max_pages pages.",
     415: "The request is not application/json, or is compressed.",
     422: "The request holds an invalid page. Nothing was judged.",
     500: "An internal error of Spotsieve.",
-    503: "Too many requests are in progress, the service is stopping, or the state failed. Retry after Retry-After.",
+    431: "Request line and headers are longer than serve.head_bytes, or more than serve.max_headers.",
+    503: "Too many requests are in progress, the service starts or stops, or the state failed. See Retry-After.",
 }
+_NO_TOKEN = "The request has no token (serve.token_file)."
+_TOKEN = "token"
+"""Name of the security scheme."""
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "PageRequest": ONE,
     "PagesRequest": MANY,
@@ -305,14 +310,20 @@ def openapi_document(settings: ServeSettings, adds: bool) -> dict[str, Any]:
         one, many = _ACTS[act]
         paths[f"/v1/{act}"] = {"post": _operation(act, one, "PageRequest", "VerdictResponse")}
         paths[f"/v1/{act}/batch"] = {"post": _operation(f"{act}Batch", many, "PagesRequest", "VerdictsResponse")}
+    paths["/metrics"] = {"get": _plain_schema("metrics", "Metrics for Prometheus.")}
+    components: dict[str, Any] = {"schemas": schemas}
+    if settings.token.get_secret_value():
+        components["securitySchemes"] = {_TOKEN: {"type": "http", "scheme": "bearer"}}
+        for operation in (operation for path in paths.values() for operation in path.values()):
+            operation["security"] = [{_TOKEN: []}]
+            operation["responses"]["401"] = _body("ErrorResponse", _NO_TOKEN)
     paths["/healthz"] = {"get": _plain_schema("health", "200 unless the service must be restarted.")}
     paths["/readyz"] = {"get": _plain_schema("readiness", "200 while the service accepts requests for verdicts.")}
-    paths["/metrics"] = {"get": _plain_schema("metrics", "Metrics for Prometheus.")}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Spotsieve", "version": spotsieve.__version__, "description": about},
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": components,
     }
 
 
@@ -332,6 +343,7 @@ def _operation(name: str, about: str, request: str, response: str) -> dict[str, 
 def _plain_schema(name: str, about: str) -> dict[str, Any]:
     text = {"content": {"text/plain": {"schema": {"type": "string"}}}}
     answers = {"200": {"description": "The response.", **text}}
+    answers |= {str(status): _body("ErrorResponse", REFUSALS[status]) for status in (403, 431)}
     if name != "metrics":
         answers["503"] = {"description": "The fault.", **text}
     return {"operationId": name, "summary": about, "responses": answers}

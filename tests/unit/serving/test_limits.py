@@ -210,6 +210,25 @@ def test_further_names_are_a_setting_and_other_addresses_accept_any_name_without
     assert Access(ServeSettings(), "127.0.0.1").check("/metrics", twice) is not None
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "filter.example:443",
+        "https://filter.example",
+        "[2001:db8::1]",
+        "*",
+        "*.example",
+        "a@b.example",
+        "f\u00fc",
+        " ",
+        "",
+    ],
+)
+def test_a_name_of_the_port_that_no_request_can_have_is_refused(name: str) -> None:
+    with pytest.raises(SettingError, match=r"serve\.allowed_hosts must hold host names or addresses alone"):
+        Access(ServeSettings(allowed_hosts=("filter.example", "2001:db8::1", name)), "127.0.0.1")
+
+
 def test_a_token_and_tls_are_needed_where_they_are_set_and_never_told(state: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n", "utf-8")
     authority = Authority(tmp_path / "ca", "test")

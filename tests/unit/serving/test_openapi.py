@@ -1,6 +1,7 @@
 """The OpenAPI document is what the port does: generated requests, right and wrong, get the answers it describes."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.local.serve.wire import openapi_document
-from tests.fixtures.http_port import HttpPort, http_port
+from tests.fixtures.http_port import JSON, HttpPort, http_port
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
 POSTS = ["/v1/lookup", "/v1/lookup/batch", "/v1/add", "/v1/add/batch"]
@@ -35,6 +36,25 @@ def test_the_document_names_every_path(port: HttpPort) -> None:
     assert (status, told) == (200, openapi_document(ServeSettings(), adds=True))
     assert sorted(told["paths"]) == sorted(POSTS + GETS)
     assert [path for path in openapi_document(ServeSettings(), adds=False)["paths"] if "add" in path] == []
+
+
+def test_the_document_of_a_port_with_a_token_lets_a_generated_client_send_it(tmp_path: Path) -> None:
+    token = "a-token-of-more-than-16-characters"
+    secured = openapi_document(ServeSettings(token=token), adds=True)
+    assert secured["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
+    assert "securitySchemes" not in openapi_document(ServeSettings(), adds=True)["components"]
+    with http_port(tmp_path / "state", "--add", "--set", f"serve.token={token}") as port:
+        for path, operations in secured["paths"].items():
+            for method, operation in operations.items():
+                body = None if method == "get" else {"url": "https://a.example/", "body": "<p>Some text."}
+                status, told = port.ask(path, body, method=method.upper())
+                assert (status == 401) == ("security" in operation) == (path not in {"/healthz", "/readyz"}), path
+                assert str(status) in operation["responses"]
+                assert "error" in told or status == 200
+                assert port.ask(path, body, {**JSON, "Host": "evil.example"}, method.upper())[0] == 403
+                assert "403" in operation["responses"]
+                login = {**JSON, "Authorization": f"Bearer {token}"}
+                assert port.ask(path, {"pages": [body]} if "batch" in path else body, login, method.upper())[0] == 200
 
 
 @pytest.mark.parametrize(
