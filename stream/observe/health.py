@@ -6,6 +6,7 @@ request per connection, bounded in bytes, time and number of connections.
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import threading
@@ -42,26 +43,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def listen(setting: str, host: str, port: int, backlog: int) -> socket.socket:
+def listen(section: str, host: str, port: int, backlog: int) -> socket.socket:
     """Open a listening socket. Raises SettingError if it cannot be bound.
 
-    setting: name of the port setting, for errors
+    section: the section of the settings host and port, for errors
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         # reuse_port is off: a second process on the same port is a mistake and must be reported.
         return socket.create_server((host, port), family=family, backlog=backlog)
     except (OSError, UnicodeError) as error:
-        raise SettingError(
-            setting, f"cannot be bound on {host}: {_reason(error)}", port, "choose a free port, or 0 for any free port"
-        ) from None
-
-
-def _reason(error: OSError | UnicodeError) -> str:
-    if isinstance(error, UnicodeError):
-        return "this is not a host name"
-    # str(error) repeats host and port. An unknown host name has no errno.
-    return os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error.strerror)
+        number = error.errno if isinstance(error, OSError) else None
+        if number is None or number < 0 or number in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+            then = "name an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all"
+            raise SettingError(f"{section}.host", "must be an address that this machine has", host, then) from None
+        # str(error) repeats host and port.
+        rule, then = f"cannot be bound on {host}: {os.strerror(number)}", "choose a free port, or 0 for any free port"
+        raise SettingError(f"{section}.port", rule, port, then) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ class HealthServer:
         self._failures = failures
         self._problems = problems
         self._metrics = make_wsgi_app(registry)
-        self._socket = listen("metrics.port", settings.host, settings.port, BACKLOG)
+        self._socket = listen("metrics", settings.host, settings.port, BACKLOG)
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
         self._closing = asyncio.Event()

@@ -261,7 +261,7 @@ new connection waited seconds behind those of a flood, although requests on open
 def bind(settings: ServeSettings) -> socket.socket:
     """The listening socket. Raises SettingError if the port is in use, or serve.connections are too many."""
     _check_connections(settings.connections)
-    return listen("serve.port", settings.host, settings.port, BACKLOG)
+    return listen("serve", settings.host, settings.port, BACKLOG)
 
 
 SPARE_FILES = 128

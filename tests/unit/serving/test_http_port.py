@@ -320,7 +320,9 @@ def _closed(port: HttpPort) -> bool:
         (["--port", "seven"], 2, "serve.port"),
         (["--port", "TAKEN"], 2, "choose a free port"),
         (["--set", "serve.hots=::1"], 2, "did you mean serve.host?"),
-        (["--host", "no such host"], 2, "serve.port cannot be bound"),
+        (["--host", "no such host"], 2, "serve.host must be an address that this machine has"),
+        (["--host", "192.0.2.1"], 2, "serve.host must be an address that this machine has"),
+        (["--host", "a" * 70], 2, "serve.host must be an address that this machine has"),
     ],
 )
 def test_a_wrong_start_is_one_line(
