@@ -111,9 +111,9 @@ def build_helm() -> Path:
     return cached
 
 
-def helm_template(helm: Path, *flags: str) -> str:
+def helm_template(helm: Path, *flags: str, release: str = "spotsieve") -> str:
     """The output of `helm template` with these flags. Raises SettingError with Helm's message if rendering fails."""
-    command = [str(helm), "template", "spotsieve", str(CHART), f"--kube-version={KUBERNETES_VERSION}", *flags]
+    command = [str(helm), "template", release, str(CHART), f"--kube-version={KUBERNETES_VERSION}", *flags]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         raise SettingError("deploy/chart", f"must render: {ran.stderr.strip()}", " ".join(flags), "mend the values")

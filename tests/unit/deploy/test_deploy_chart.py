@@ -258,6 +258,17 @@ EVERY = ("cluster.shards=2", "cluster.growTo=3", "serve.enabled=true")
 
 
 @needs_helm
+def test_the_longest_name_of_a_release_leaves_room_for_the_labels_of_a_stateful_set() -> None:
+    assert HELM is not None
+    for values in (EVERY, ("serve.enabled=true",)):
+        text = helm_template(HELM, *(f"--set={value}" for value in values), release="r" * 53)
+        sets = [one["metadata"]["name"] for one in documents(text) if one["kind"] == "StatefulSet"]
+        assert len(sets) >= 2
+        # The label controller-revision-hash of its pods has the name and 11 more characters, of 63.
+        assert [name for name in sets if len(name) > 52] == []
+
+
+@needs_helm
 def test_volumes_variables_labels_and_annotations_of_one_s_own_are_in_every_pod() -> None:
     own = (
         "extraVolumes[0].name=snapshots",
