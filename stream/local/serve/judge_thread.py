@@ -84,7 +84,7 @@ class _Job:
 
 
 class _Opening(threading.Thread):
-    """Opens a state in a thread that may outlive the event loop, and closes it if nobody waits for it any more."""
+    """Opens a state in a thread that may outlive the event loop. An unwanted state is closed at once."""
 
     def __init__(self, open_state: Callable[[], Deduplicator]) -> None:
         super().__init__(name="spotsieve-opening", daemon=True)
