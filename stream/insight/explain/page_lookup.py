@@ -3,6 +3,7 @@
 The argument PAGE is a URL, an id, a file with one page, or a file with one verdict line or report.
 """
 
+import codecs
 import contextlib
 import errno
 import mmap
@@ -29,7 +30,7 @@ from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.base.page import Page, PageId
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.base.signature import Entry, Signatures, logged_url, page_id_text, page_ids_of, page_of_id
-from spotsieve.stream.base.terminal import as_utf8, escape_json
+from spotsieve.stream.base.terminal import as_utf8
 
 if TYPE_CHECKING:
     from spotsieve.stream.files.inputs import Input
@@ -200,12 +201,11 @@ def find_recorded(files: Sequence[Path], name: str) -> RecordedVerdict | None:
 
     name = logged_url(name)
     found, mark = None, orjson.dumps(name)[1:-1]
-    marks = mark, escape_json(mark)  # Lines that were printed have escapes.
     for path in files:
         try:
             with path.open("rb") as file:
                 for record, _ in records_in(file, str(path)):
-                    if not any(one in record.raw for one in marks):
+                    if mark not in record.raw and b"\\" not in record.raw:  # Another program may write escapes.
                         continue
                     line = parse_verdict(record.raw)
                     if line is not None and name in (logged_url(line.id), logged_url(line.url)):
@@ -218,22 +218,21 @@ def find_recorded(files: Sequence[Path], name: str) -> RecordedVerdict | None:
 def parse_verdict(line: bytes) -> RecordedVerdict | None:
     """The verdict in a verdict line or a report; None for any other line."""
     try:
-        fields: Any = orjson.loads(line)
-        if isinstance(fields, dict) and isinstance(fields.get("page"), dict):
-            page, original = fields["page"], fields.get("duplicate_of") or {}
-            common = page["id"], page["url"], "duplicate", fields["reason"], fields["score"]
-            return RecordedVerdict(*common, original.get("id", ""), original.get("url", ""))
-        return RecordedVerdict(
-            fields["id"],
-            fields.get("url") or "",
-            fields["verdict"],
-            fields["reason"],
-            fields.get("score"),
-            fields.get("duplicate_of") or "",
-            fields.get("original_url") or "",
-        )
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError:
         return None
+    if not isinstance(fields, dict):
+        return None
+    page, score, original = fields, fields.get("score"), fields.get("duplicate_of")
+    originals = [original or "", fields.get("original_url") or ""]
+    verdict = fields.get("verdict")
+    if isinstance(fields.get("page"), dict):
+        page, verdict = fields["page"], "duplicate"
+        originals = [original.get(name) or "" if isinstance(original, dict) else "" for name in ("id", "url")]
+    texts: tuple[Any, Any, Any, Any] = page.get("id"), page.get("url") or "", verdict, fields.get("reason")
+    if not all(isinstance(text, str) for text in (*texts, *originals)) or not isinstance(score, float | int | None):
+        return None
+    return RecordedVerdict(*texts, score, originals[0], originals[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +304,7 @@ def _is_file(name: str) -> bool:
 
 def _only_line(name: str, raw: bytes) -> RecordedVerdict | None:
     """The verdict in a file with one verdict line or report; None for other content. Raises SettingError."""
-    lines = [line for line in raw.split(b"\n", 2) if line.strip()]
+    lines = [line for line in raw.removeprefix(codecs.BOM_UTF8).split(b"\n", 2) if line.strip()]
     recorded = parse_verdict(lines[0]) if lines else None
     if recorded is not None and len(lines) > 1:
         then = "pipe one line, as in `grep URL FILE | spotsieve explain -`, or name the page and add --verdicts FILE"

@@ -91,14 +91,30 @@ def _recorded(explanation: Explanation) -> Iterator[_Row]:
     score = "" if recorded.score is None else f" {recorded.score:.3f}"
     original = f" of {recorded.original_url or recorded.original}" if recorded.original else ""
     yield "recorded", f"{recorded.verdict} ({recorded.reason}{score}){original}", ""
+    note = _recorded_note(explanation)
+    if note:
+        yield "", note, "mark"
+
+
+def _recorded_note(explanation: Explanation) -> str:
+    """How the recorded verdict differs from the explained one; empty if it does not."""
+    recorded = explanation.recorded
+    if recorded is None:
+        return ""
     ids = recorded.id, explanation.subject.id
     # A page can have a page id in the one and its own name in the other.
     if ids[0] != ids[1] and (page_of_id(ids[0]) is None) == (page_of_id(ids[1]) is None):
-        yield "", f"It is the verdict of another page with this name, {recorded.id}.", "mark"
-        return
-    same = (recorded.verdict, recorded.reason) == (explanation.kind, explanation.reason.label)
-    if not same and explanation.reason.label != "first_attempt":
-        yield "", "The verdict differs from the recorded one: the state or its settings have changed since.", "mark"
+        return f"It is the verdict of another page with this name, {recorded.id}."
+    original = explanation.original
+    if explanation.reason.label == "first_attempt":  # An indexed page, whose own verdict had another reason.
+        same = recorded.verdict != "duplicate"
+    else:  # A report has a beginning of a long id.
+        same = (recorded.verdict, recorded.reason) == (explanation.kind, explanation.reason.label) and (
+            original is None or original.id.startswith(recorded.original) or original.page_id == recorded.original
+        )
+    if same:
+        return ""
+    return "The verdict differs from the recorded one: the state or its settings have changed since."
 
 
 def _decision(page: CandidatePage, scheme: str, texts: "TextPair | None") -> Iterator[_Row]:
@@ -204,7 +220,7 @@ def _lookups(explanation: Explanation) -> Iterator[_Row]:
     if trace is None:
         return
     kinds = [
-        f"{counts.keys} {key_name(kind, explanation.context.scheme)} ({counts.hits} hits, {counts.postings} pages)"
+        f"{counts.keys} {key_name(kind, explanation.context.scheme)} ({counts.hits} hits, {counts.postings} postings)"
         for kind, counts in trace.lookups.items()
     ]
     yield "lookups", "; ".join(kinds) or "none: the page has no keys, so it has no candidates", ""
@@ -266,6 +282,7 @@ def html_page(explanation: Explanation) -> str:
         length_sentence=length_sentence,
         exact=_exact,
         meter=_meter,
+        recorded_note=_recorded_note(explanation),
     )
 
 

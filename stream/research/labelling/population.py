@@ -90,7 +90,7 @@ def read_verdicts(path: Path, scheme: str | None) -> dict[str, VerdictLine]:
             rule = f"must be of the scheme {scheme} of the settings"
             then = "name the configuration of these verdicts: -c FILE"
             raise InputError(here, rule, line.get("scheme"), then)
-        verdicts.setdefault(page, VerdictLine(original, score, reason))
+        verdicts.setdefault(page, VerdictLine(original or None, score, reason))
     if not verdicts:
         then = "write verdicts with `spotsieve filter FILES --verdicts FILE`"
         raise InputError(str(path), "has no verdicts", None, then)
@@ -285,7 +285,8 @@ def recorded_originals(
         if verdict is None:
             originals.append(UNKNOWN)
         else:
-            originals.append(None if verdict.original is None else places.get(verdict.original, ABSENT))
+            original = None if verdict.original is None else places.get(verdict.original, ABSENT)
+            originals.append(ABSENT if original == place else original)  # Its original had the same id.
     return originals
 
 

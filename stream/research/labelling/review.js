@@ -11,6 +11,7 @@
   let remembers = true;
 
   const read = () => {
+    if (!remembers) return 0; // the stored labels are older than those of this page
     try {
       const stored = JSON.parse(localStorage.getItem(storageKey) || "{}");
       labels = {};
@@ -26,6 +27,7 @@
   const store = () => {
     try {
       localStorage.setItem(storageKey, JSON.stringify({ labels, at }));
+      remembers = true;
     } catch {
       remembers = false;
     }
@@ -38,21 +40,29 @@
     return made;
   };
 
+  // Controls and changes of direction would show another URL or title than the real one.
+  const escaped = (text) =>
+    text.replace(/[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]/g,
+      (character) => "\\u" + character.charCodeAt(0).toString(16).padStart(4, "0"));
+
   const page = (side, what) => {
     const article = part("article");
     article.setAttribute("aria-label", what);
-    article.append(part("h2", "", side.title || "(no title)"));
+    const title = part("h2", "", escaped(side.title) || "(no title)");
+    title.dir = "auto";
+    article.append(title);
     const address = part("p", "address", what + " \u00b7 " + side.words.toLocaleString("en") + " words \u00b7 ");
     if (/^https?:\/\//i.test(side.url)) {
-      const link = part("a", "", side.url);
+      const link = part("a", "", escaped(side.url));
       link.href = side.url;
       link.target = "_blank";
       link.rel = "noopener noreferrer nofollow";
       address.append(link);
-    } else address.append(side.url);
+    } else address.append(escaped(side.url));
     article.append(address);
     for (const [isKept, parts] of side.lines) {
       const line = part("p", isKept ? "line" : "line left-out");
+      line.dir = "auto";
       parts.forEach((text, number) => {
         if (text) line.append(number % 2 ? part("mark", "", text) : text);
       });
@@ -158,8 +168,9 @@
     });
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (event.key === "ArrowRight") goTo(at + 1);
-    else if (Object.hasOwn(keys, event.key)) acts[keys[event.key]]();
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key; // with Caps Lock too
+    if (key === "ArrowRight") goTo(at + 1);
+    else if (Object.hasOwn(keys, key)) acts[keys[key]]();
     else return;
     event.preventDefault();
   });

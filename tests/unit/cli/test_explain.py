@@ -135,6 +135,46 @@ def test_a_verdict_line_and_a_report_are_explained_with_the_recorded_verdict(
     assert looked_up["recorded"] == as_line["recorded"]
 
 
+def test_verdict_lines_of_other_programs_are_recognised_or_refused_in_one_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = next(line for line in (folder / "v.jsonl").read_bytes().splitlines() if b'"copy"' in line)
+    fields, found = (
+        json.loads(line),
+        explained(capsys, COPY, "--state", folder / "state", "--verdicts", folder / "v.jsonl"),
+    )
+    one, many = tmp_path / "line", tmp_path / "many.jsonl"
+    one.write_bytes(b"\xef\xbb\xbf" + line)
+    assert explained(capsys, one, "--state", folder / "state")["recorded"] == found["recorded"]
+    many.write_bytes(line.replace(b"/", b"\\/").replace(b"copy", b"\\u0063opy"))
+    for name in (COPY, "copy"):
+        as_line = explained(capsys, name, "--state", folder / "state", "--verdicts", many)
+        assert as_line["recorded"] == found["recorded"]
+    for change in ({"id": 5}, {"id": None}, {"verdict": 1}, {"reason": ["x"]}, {"score": "0.9"}, {"duplicate_of": [1]}):
+        one.write_text(json.dumps(fields | change))
+        refused(capsys, EXIT_INPUT, one, "--state", folder / "state")
+
+
+def test_a_recorded_verdict_that_differs_is_told_in_text_and_html(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, html = "The verdict differs from the recorded one", tmp_path / "why.html"
+    (copy,) = (line for line in read_json(folder / "v.jsonl") if line["id"] == "copy")
+    (novel,) = (line for line in read_json(folder / "v.jsonl") if line["id"] == "p1")
+    indexed = {"verdict": "duplicate", "reason": "contained", "duplicate_of": "p2"}
+    for name, line, differs in (
+        (COPY, copy, False),
+        (COPY, copy | {"duplicate_of": "p2"}, True),
+        (COPY, copy | {"reason": "exact"}, True),
+        ("p1", novel, False),
+        ("p1", novel | indexed, True),
+    ):
+        (tmp_path / "v.jsonl").write_text(json.dumps(line))
+        recorded = ("--verdicts", tmp_path / "v.jsonl", "--html", html, "--force")
+        text = shown(capsys, name, "--state", folder / "state", *recorded)
+        assert [said in " ".join(text.split()), said in html.read_text()] == [differs, differs]
+
+
 @contextlib.contextmanager
 def standard_input(content: Path) -> Iterator[None]:
     """Standard input that reads a file."""

@@ -122,6 +122,44 @@ def test_every_key_does_what_its_button_says_and_a_reload_loses_nothing(browser:
         assert (one.told, strangers(one)) == ([], [])
 
 
+def test_labels_that_the_browser_cannot_store_stay_in_the_page(browser: Any, tmp_path: Path) -> None:
+    with opened(browser, write_review(tmp_path, 4)) as one:
+        one.page.keyboard.press("c")
+        one.page.evaluate(
+            """() => { Storage.prototype.stored = Storage.prototype.setItem;
+            Storage.prototype.setItem = () => { throw new DOMException("", "QuotaExceededError"); }; }"""
+        )
+        one.page.keyboard.press("n")
+        one.page.keyboard.press("s")
+        assert text_of(one, "#counts") == "3 judged: 1 copies, 1 no copies, 1 skipped"
+        assert "cannot store labels" in text_of(one, "#note")
+        assert [label["label"] for label in exported(one)[1:]] == ["copy", "different", "skipped"]
+        one.page.evaluate("() => { Storage.prototype.setItem = Storage.prototype.stored; }")
+        one.page.keyboard.press("C")  # with Caps Lock
+        assert "cannot store labels" not in text_of(one, "#note")
+        one.page.reload()
+        assert text_of(one, "#counts") == "4 judged: 2 copies, 1 no copies, 1 skipped"
+
+
+def test_a_title_and_a_url_show_their_controls_and_text_its_direction(browser: Any, tmp_path: Path) -> None:
+    crawl, written = tmp_path / "crawl.jsonl", tmp_path / "review.html"
+    urls = ["https://site1.example/\u202egnp.exe", "https://site2.example/\u202elmth.exe"]
+    text = "\u05d4\u05d8\u05d7\u05e0\u05d4 " * 30
+    body = f"<title>\u202eelt\x07it</title><p>{text}</p>"
+    crawl.write_bytes(lines([{"id": f"p{number}", "url": url, "body": body} for number, url in enumerate(urls)]))
+    population = Population(
+        ["p0", "p1"], urls, [ReviewPair(0, 1, DROPPED, 1.0, "near", False)], measure([PageGrams.of([])] * 2, [None, 0])
+    )
+    written.write_bytes(review_page(check_inputs([str(crawl)]), Settings(), population, draw(population, 1, 0), 0))
+    with opened(browser, written) as one:
+        assert [link.inner_text() for link in one.page.locator("main a").all()] == [
+            url.replace("\u202e", "\\u202e") for url in urls
+        ]
+        assert one.page.locator("main a").first.get_attribute("href") == urls[0]
+        assert one.page.locator("h2").first.inner_text() == "\\u202eelt\\u0007it"
+        assert one.page.locator("p.line").first.evaluate("line => getComputedStyle(line).direction") == "rtl"
+
+
 def test_no_text_of_a_page_runs_or_loads_anything(browser: Any, tmp_path: Path) -> None:
     with opened(browser, write_review(tmp_path, 1, last=HOSTILE)) as one:
         one.page.wait_for_timeout(200)

@@ -18,8 +18,9 @@ from spotsieve.stream.research.labelling.population import (
     find_population,
     in_order,
     read_verdicts,
+    recorded_originals,
 )
-from spotsieve.stream.research.scoring.fresh_text import measure
+from spotsieve.stream.research.scoring.fresh_text import ABSENT, measure
 from tests.fixtures.filter_crawl import lines
 from tests.fixtures.pages.judged import review_of
 
@@ -121,6 +122,14 @@ def test_recorded_verdicts_are_reviewed_as_those_of_a_filter(
     assert main(["review", str(crawl), "-o", str(other), "--verdicts", str(verdicts), *asked, "--force"]) == 0
     said = capsys.readouterr().out
     assert "100 pages were skipped: they have no verdict" in said
+
+
+def test_an_empty_original_is_none_and_an_original_with_the_page_s_own_id_is_absent(tmp_path: Path) -> None:
+    lines = tmp_path / "verdicts.jsonl"
+    pages = {"a": "", "b": "a", "c": "c", "d": None}
+    found = [{"id": page, "duplicate_of": original, "score": None, "reason": "x"} for page, original in pages.items()]
+    lines.write_text("\n".join(map(json.dumps, found)), "utf-8")
+    assert recorded_originals(list(pages), read_verdicts(lines, None)) == [None, 0, ABSENT, None]
 
 
 def test_a_dropped_page_is_no_near_miss_in_files_of_another_order_than_the_log(crawl: Path, tmp_path: Path) -> None:
