@@ -129,9 +129,12 @@ def _explained(options: argparse.Namespace) -> "Explanation":
 
 
 def _inputs(names: "Sequence[str]") -> "Sequence[Input]":
-    """The files of --pages. Raises InputError."""
+    """The files of --pages, which are read twice. Raises SettingError, InputError."""
     if not names:
         return ()
+    if "-" in names:
+        rule = "must be files that can be read again"
+        raise SettingError("--pages", rule, "-", "write standard input to a file first")
     from spotsieve.stream.files import check_inputs
 
     return check_inputs(names)

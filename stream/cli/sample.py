@@ -92,6 +92,7 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Raises SettingError for a wrong flag."""
     from spotsieve.stream.research.evaluation.trial import PAGES_FILE
+    from spotsieve.stream.research.labelling.page_texts import TEXTS_FILE
     from spotsieve.stream.research.scoring.truth import PAIRS_FILE, TRUTH_FILE
 
     if not 2 <= options.pages <= MAX_PAGES:
@@ -103,5 +104,8 @@ def _check(options: argparse.Namespace) -> None:
     out: Path = options.out
     if out.exists() and not out.is_dir():
         raise SettingError("--out", "must be a folder", str(out), "choose another name")
+    if (out / TEXTS_FILE).exists():
+        rule = f"must not hold the texts of another set, in {TEXTS_FILE}, which `spotsieve score` would read"
+        raise SettingError("--out", rule, str(out), "choose another folder, or remove this file")
     for name in (PAGES_FILE, PAIRS_FILE, TRUTH_FILE):
         check_names({"out": out / name}, options.files, options)

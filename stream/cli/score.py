@@ -355,5 +355,8 @@ def _check(options: argparse.Namespace) -> None:
         schemes = f"--scheme {' '.join(options.schemes)}"
         then = "sweep the schemes one by one, or use --sweep without a value for the threshold of each scheme"
         raise SettingError("--sweep", "with a setting needs a single scheme", schemes, then)
+    for flag, bound in (("--positive", options.positive), ("--negative", options.negative)):
+        if not 0 <= bound <= 1:
+            raise SettingError(flag, "must be a similarity in 0..1", bound, "such as 0.6")
     if not options.negative <= options.positive:
         raise SettingError("--negative", "must be at most --positive", options.negative, "swap the bounds")

@@ -230,9 +230,9 @@ def parse_verdict(line: bytes) -> RecordedVerdict | None:
         page, verdict = fields["page"], "duplicate"
         originals = [original.get(name) or "" if isinstance(original, dict) else "" for name in ("id", "url")]
     texts: tuple[Any, Any, Any, Any] = page.get("id"), page.get("url") or "", verdict, fields.get("reason")
-    if not all(isinstance(text, str) for text in (*texts, *originals)) or not isinstance(score, float | int | None):
+    if not all(isinstance(text, str) for text in (*texts, *originals)):
         return None
-    return RecordedVerdict(*texts, score, originals[0], originals[1])
+    return RecordedVerdict(*texts, score if isinstance(score, float | int) else None, originals[0], originals[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,11 @@ class CrawlScore:
     ids: Sequence[str]
     fresh: FreshText
 
+    @property
+    def skipped(self) -> int:
+        """The number of pages that are not counted: they have no recorded verdict, or the id of an earlier page."""
+        return len(self.ids) - self.fresh.pages
+
 
 def score_choices(
     inputs: Sequence[Input], settings: Settings, choices: Sequence[Choice], on_step: Callable[[str], None]
@@ -248,13 +253,16 @@ def crawl_json(score: CrawlScore) -> dict[str, Any]:
         for one in fresh.lost
     ]
     missed = [{"id": ids[one.page], "contained_in": ids[one.earlier]} for one in fresh.missed]
-    return {"fresh_text": fresh_json(fresh), "lost": lost, "missed": missed}
+    return {"fresh_text": fresh_json(fresh), "skipped": score.skipped, "lost": lost, "missed": missed}
 
 
 def crawl_lines(score: CrawlScore) -> list[str]:
     """The numbers as lines, the lost pages with the most fresh words, and the first missed pages."""
     ids, fresh = score.ids, score.fresh
     lines = [f"pages     {fresh.dropped:,} of {fresh.pages:,} dropped", f"text      {fresh_line(fresh)}"]
+    if score.skipped:
+        what = "pages were skipped: they have no verdict, or an earlier page has their id"
+        lines.append(f"  {score.skipped:,} {what}")
     lost = sorted(fresh.lost, key=lambda one: (-one.fresh, one.page))[:EXAMPLES]
     lines += [
         f"  lost    {ids[one.page]}: {one.fresh:,} of {one.words:,} words, original {ids[one.original]}" for one in lost

@@ -82,6 +82,7 @@ def read_verdicts(path: Path, scheme: str | None) -> dict[str, VerdictLine]:
             or not isinstance(original, str | None)
             or not isinstance(score, float | int | None)
             or "duplicate_of" not in line
+            or (not original and line.get("verdict") == "duplicate")
         ):
             rule = "must be a verdict with id, duplicate_of, score and reason"
             then = "name the file that `spotsieve filter --verdicts` wrote; pages are given without --verdicts"

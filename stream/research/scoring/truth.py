@@ -221,7 +221,8 @@ def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, st
 
 def _no_set(path: Path) -> InputError:
     if not path.parent.is_dir():
-        return InputError(str(path.parent), "must be a folder", None, "name the folder of a labelled set")
+        rule = "must be a folder with a labelled set, or a file of pages"
+        return InputError(str(path.parent), rule, None, "check the name; a pipe must be saved as a file")
     return InputError(
         str(path.parent),
         f"must contain pages.jsonl.xz, {PAIRS_FILE} and {TRUTH_FILE}, and {path.name} is missing",

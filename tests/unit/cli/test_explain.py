@@ -150,9 +150,11 @@ def test_verdict_lines_of_other_programs_are_recognised_or_refused_in_one_line(
     for name in (COPY, "copy"):
         as_line = explained(capsys, name, "--state", folder / "state", "--verdicts", many)
         assert as_line["recorded"] == found["recorded"]
-    for change in ({"id": 5}, {"id": None}, {"verdict": 1}, {"reason": ["x"]}, {"score": "0.9"}, {"duplicate_of": [1]}):
+    for change in ({"id": 5}, {"id": None}, {"verdict": 1}, {"reason": ["x"]}, {"duplicate_of": [1]}):
         one.write_text(json.dumps(fields | change))
         refused(capsys, EXIT_INPUT, one, "--state", folder / "state")
+    one.write_text(json.dumps(fields | {"score": "0.9"}))
+    assert explained(capsys, one, "--state", folder / "state")["recorded"] == found["recorded"] | {"score": None}
 
 
 def test_a_recorded_verdict_that_differs_is_told_in_text_and_html(
@@ -448,6 +450,7 @@ def test_a_snapshot_is_explained_too(folder: Path, tmp_path: Path, capsys: pytes
         (["https://nowhere.example/", "--pages", "{}/crawl.jsonl"], EXIT_NOT_FOUND, "is not in the files"),
         (["p1", "--state", "{}/nothing"], EXIT_STATE, "must hold a state"),
         (["p1", "--pages", "{}/nothing.jsonl"], EXIT_INPUT, "cannot be read"),
+        (["p1", "--pages", "-"], EXIT_SETTING, "--pages must be files that can be read again"),
         (["{}/crawl.jsonl"], EXIT_SETTING, "must be a file with one page"),
         (["{}/v.jsonl", "--state", "{}/state"], EXIT_SETTING, "must be a file with one verdict line"),
         (["p1", "p9", "--state", "{}/state"], EXIT_NOT_FOUND, "OTHER is not indexed in this state"),

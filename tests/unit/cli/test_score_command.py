@@ -112,8 +112,11 @@ def test_recorded_verdicts_are_scored_by_fresh_text(
     ]
     given[3] |= {"duplicate_of": "of another file"}
     verdicts.write_bytes(lines(given[:1] + given[2:]))
-    fresh = score_json(capsys, crawl, "--read-verdicts", verdicts)["fresh_text"]
-    assert (fresh["pages"], fresh["absent"], fresh["lost"]) == (3, 1, 0)
+    found = score_json(capsys, crawl, "--read-verdicts", verdicts)
+    fresh = found["fresh_text"]
+    assert (fresh["pages"], fresh["absent"], fresh["lost"], found["skipped"]) == (3, 1, 0, 1)
+    assert main(["score", str(crawl), "--read-verdicts", str(verdicts)]) == 0
+    assert "  1 pages were skipped: they have no verdict" in capsys.readouterr().out
 
 
 def test_schemes_and_sweeps_are_one_table_of_pages_without_labels(
@@ -424,8 +427,10 @@ def test_one_file_of_verdicts_takes_one_set(labelled: Path, capsys: pytest.Captu
     assert refusal(capsys, labelled, labelled, "--verdicts", labelled / "v.jsonl")[0] == 2
 
 
-def test_bounds_must_be_in_order(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert refusal(capsys, labelled, "--positive", "0.1")[0] == 2
+def test_bounds_must_be_similarities_in_order(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "swap the bounds" in refusal(capsys, labelled, "--positive", "0.1")[1]
+    for flag, bound in (("--positive", "1.5"), ("--positive", "nan"), ("--negative", "-1")):
+        assert f"{flag} must be a similarity in 0..1" in refusal(capsys, labelled, flag, bound)[1]
 
 
 @pytest.mark.parametrize("name", mostly_long(["docs", "news", "newsgroups"], 1))

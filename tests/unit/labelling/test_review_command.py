@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.files import check_inputs
@@ -130,6 +131,9 @@ def test_an_empty_original_is_none_and_an_original_with_the_page_s_own_id_is_abs
     found = [{"id": page, "duplicate_of": original, "score": None, "reason": "x"} for page, original in pages.items()]
     lines.write_text("\n".join(map(json.dumps, found)), "utf-8")
     assert recorded_originals(list(pages), read_verdicts(lines, None)) == [None, 0, ABSENT, None]
+    lines.write_text(json.dumps(found[3] | {"verdict": "duplicate"}), "utf-8")
+    with pytest.raises(InputError, match="line 1 must be a verdict"):
+        read_verdicts(lines, None)
 
 
 def test_a_dropped_page_is_no_near_miss_in_files_of_another_order_than_the_log(crawl: Path, tmp_path: Path) -> None:

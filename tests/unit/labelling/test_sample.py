@@ -154,6 +154,7 @@ def test_pages_of_one_text_are_taken_or_left_together() -> None:
         (["mill.jsonl", "-o", "new", "--copies", "0"], 3, "or raise --copies"),
         (["mill.jsonl", "-o", "old"], 2, "--out must be a new file"),
         (["mill.jsonl", "-o", "mill.jsonl"], 2, "--out must be a folder"),
+        (["mill.jsonl", "-o", "set", "--force"], 2, "--out must not hold the texts of another set"),
         (["mill.jsonl", "-o", "new", "--pages", "1"], 2, "--pages must be in 2..20000"),
         (["mill.jsonl", "-o", "new", "--copies", "nan"], 2, "--copies must be a share in 0..1"),
         (["none.jsonl", "-o", "new"], 3, "none.jsonl cannot be read"),
@@ -177,6 +178,8 @@ def test_a_mistake_is_one_line(
     Path("mill.jsonl").write_bytes(lines([{"url": "https://a.example/", "body": html_of(MILL, "The mill")}]))
     Path("old").mkdir()
     (Path("old") / "truth.tsv.gz").write_bytes(b"")
+    Path("set").mkdir()
+    (Path("set") / "texts.jsonl.xz").write_bytes(b"")
     assert main(["sample", *arguments]) == code
     shown = capsys.readouterr()
     assert said in shown.err
