@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ CALIBRATED = "adaptive-shingles"
 SIZES = "500,1000,2000,3000,5000"
 SMALLEST = 16
 LARGEST_SMALLEST = 64
+_COMMENT = "# "
 ABOUT = """Reads the same files as `spotsieve filter`, and prints lines for the configuration. With --labels, which the
 page of `spotsieve review` exports, FILES are the reviewed files. They are filtered with every value of the scheme's
 threshold. Of the values that reach --precision, the one with the highest recall is recommended; without --precision,
@@ -92,8 +94,9 @@ def _by_labels(options: argparse.Namespace) -> int:
         }
         show_json(figures)
         return EXIT_OK
-    lines = (*notes(estimates, labels), *estimate_lines(estimates), *fresh_text_lines(estimates))
-    show(*(f"# {line}" for line in lines))
+    width = shutil.get_terminal_size().columns - len(_COMMENT) if sys.stdout.isatty() else None
+    lines = (*notes(estimates, labels), *estimate_lines(estimates, width), *fresh_text_lines(estimates, width))
+    show(*(f"{_COMMENT}{line}" for line in lines))
     if missed:
         show(f"# no value reaches a precision of {options.precision:g}: this is the most precise value")
     own, threshold = best.choice.settings.scheme, best.choice.settings.scheme.threshold

@@ -199,12 +199,13 @@ def _without_state(options: argparse.Namespace, files: "Sequence[Input]") -> "Ex
         other = read_page_argument(options.other, options.other_url, "--other-url", settings.input)
         others = [name_apart(other.page, "other") if other.page else _named(other.name, files, settings)]
         held = {"texts": others}
-    if given.page is not None:
-        page, judged = name_apart(given.page, "page"), context_after(next(iter(others), None), settings, scheme)
-    elif others:
-        page, judged = _named(given.name, files, settings), context_after(next(iter(others), None), settings, scheme)
-    else:
+    if given.page is None and not others:
         page, judged = context_before(given.name, files, settings, scheme)
+    else:
+        page = name_apart(given.page, "page") if given.page else _named(given.name, files, settings)
+        if others and (page.source, page.offset) == (others[0].source, others[0].offset):
+            raise SettingError("OTHER", "must be another page than PAGE", given.name, "name another page")
+        judged = context_after(next(iter(others), None), settings, scheme)
     where = f"file {as_utf8(options.page)}" if given.page is not None else "the files of --pages"
     beside = 0 if others and judged.pages else None
     return explain(given.name, subject_of(page, judged.scheme, where), judged, files, recorded, beside, **held)

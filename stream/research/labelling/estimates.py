@@ -126,7 +126,7 @@ def estimate_json(one: ChoiceEstimate) -> dict[str, Any]:
     }
 
 
-def estimate_lines(estimates: Sequence[ChoiceEstimate]) -> list[str]:
+def estimate_lines(estimates: Sequence[ChoiceEstimate], width: int | None = None) -> list[str]:
     """The lines of the table: the titles, then a line for each choice with its 95 % intervals."""
     rows = [["", "dropped", "precision", "", "recall", "", "lost", ""]]
     for one in estimates:
@@ -137,12 +137,12 @@ def estimate_lines(estimates: Sequence[ChoiceEstimate]) -> list[str]:
             else:
                 row += [f"{share.value:.{digits}f}", f"{share.low:.{digits}f} to {share.high:.{digits}f}"]
         rows.append(row)
-    return table_lines(rows)
+    return table_lines(rows, width)
 
 
-def fresh_text_lines(estimates: Sequence[ChoiceEstimate]) -> list[str]:
+def fresh_text_lines(estimates: Sequence[ChoiceEstimate], width: int | None = None) -> list[str]:
     """The lines of the table of fresh text, which needs no labels: the titles, then a line for each choice."""
-    return fresh_lines({_shown_name(one.choice): one.fresh for one in estimates})
+    return fresh_lines({_shown_name(one.choice): one.fresh for one in estimates}, width)
 
 
 def _shown_name(choice: Choice) -> str:

@@ -75,7 +75,7 @@ def read_labels(path: Path) -> Labels:
 
 
 def _judged_labels(path: Path, head: dict[str, Any] | None, labels: dict[tuple[str, str], tuple[str, str]]) -> Labels:
-    """The judged pairs. labels: (label, stratum) by the two page ids. Raises InputError if no pair is judged."""
+    """The judged pairs. labels: (label, stratum) by the two page ids. Raises InputError if no pair or too many are."""
     judged = {pair: label for pair, label in labels.items() if label[0] != SKIPPED}
     if head is None or not judged:
         rule = f"has no judged pair: none of its {len(labels)} labels is {COPY} or {DIFFERENT}"
@@ -83,6 +83,9 @@ def _judged_labels(path: Path, head: dict[str, Any] | None, labels: dict[tuple[s
     places = {one["name"]: number for number, one in enumerate(head["strata"])}
     sizes = np.array([one["pages"] for one in head["strata"]], np.int64)
     sample = StratifiedSample(np.array([places[stratum] for _, stratum in judged.values()], np.int64), sizes)
+    if (sample.counts > sizes).any():
+        rule = "must not have more labels of a stratum than the review has pairs in it"
+        raise InputError(str(path), rule, None, _NEXT_STEP)
     empty = {one["name"]: one["pages"] for one, count in zip(head["strata"], sample.counts, strict=True) if not count}
     return Labels(
         head["id"],

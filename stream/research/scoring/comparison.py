@@ -265,10 +265,10 @@ def comparison_text(found: Mapping[str, SchemeResult]) -> list[str]:
     return table_lines([titles, *((name, *(column.shown(one) for column in COLUMNS)) for name, one in found.items())])
 
 
-def fresh_lines(found: Mapping[str, FreshText]) -> list[str]:
+def fresh_lines(found: Mapping[str, FreshText], width: int | None = None) -> list[str]:
     """The lines of a table of verdicts without labels: the column titles, then a line for each choice of settings."""
     rows: list[tuple[str, ...]] = [("by fresh text", "dropped", "lost", "missed", "words gone")]
     for name, fresh in found.items():
         numbers = (fresh.dropped, len(fresh.lost), len(fresh.missed), fresh.words_gone)
         rows.append((name, *(f"{number:,}" for number in numbers)))
-    return table_lines(rows)
+    return table_lines(rows, width)

@@ -198,7 +198,7 @@ def _place(page: str, places: Mapping[str, int], here: str) -> int:
 def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """The line number of each row, and its texts by column. Raises InputError."""
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
+        with gzip.open(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
             header = next(lines, "").rstrip("\r\n").split("\t")
             absent = [name for name in needed if name not in header]
             if absent:

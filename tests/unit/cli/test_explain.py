@@ -453,6 +453,7 @@ def test_a_snapshot_is_explained_too(folder: Path, tmp_path: Path, capsys: pytes
         (["p1", "--pages", "-"], EXIT_SETTING, "--pages must be files that can be read again"),
         (["{}/crawl.jsonl"], EXIT_SETTING, "must be a file with one page"),
         (["{}/v.jsonl", "--state", "{}/state"], EXIT_SETTING, "must be a file with one verdict line"),
+        (["p1", "p1", "--pages", "{}/crawl.jsonl"], EXIT_SETTING, "OTHER must be another page than PAGE"),
         (["p1", "p9", "--state", "{}/state"], EXIT_NOT_FOUND, "OTHER is not indexed in this state"),
         (["p9", "--state", "{}/state", "--verdicts", "{}/v.jsonl"], EXIT_NOT_FOUND, "has no verdict of PAGE"),
         (["p1", "--state", "{}/state", "--verdicts", "{}/nothing"], EXIT_INPUT, "cannot be read"),

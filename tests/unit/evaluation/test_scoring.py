@@ -167,6 +167,11 @@ def test_labels_that_contradict_themselves_are_refused(tmp_path: Path, truth: st
         load_truth(write_labels(tmp_path, truth, pairs))
 
 
+def test_labels_behind_a_byte_order_mark_and_with_other_line_ends_are_read(tmp_path: Path, truth: Truth) -> None:
+    texts = ("\ufeff" + text.replace("\n", "\r\n") for text in (TRUTH, PAIRS))
+    assert load_truth(write_labels(tmp_path, *texts)) == truth
+
+
 def test_a_damaged_file_of_labels_is_refused(tmp_path: Path) -> None:
     path = write_labels(tmp_path, TRUTH, PAIRS) / "pairs.tsv.gz"
     path.write_bytes(path.read_bytes()[:-12])

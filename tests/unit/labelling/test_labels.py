@@ -1,6 +1,7 @@
 """`calibrate --labels` and `score --labels`: what they say where all is known, and which labels they refuse."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,17 @@ def test_what_is_printed_is_a_configuration(judged: Path, tmp_path: Path, capsys
     assert main(["config", "check", "-c", str(config)]) == 0
 
 
+def test_the_tables_fit_the_terminal_with_their_comment_signs(
+    judged: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["calibrate", str(judged / "crawl.jsonl"), "--labels", str(judged / "labels.jsonl")]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("# spotsieve")]
+    assert rows
+    assert max(map(len, rows)) == 60
+
+
 def test_labels_of_two_people_are_read_together(
     judged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +113,11 @@ def test_labels_of_two_people_are_read_together(
             lambda lines: [lines[0].replace('"pages": 262', '"pages": 261'), *lines[1:]],
             3,
             "must be the files of the review",
+        ),
+        (
+            lambda lines: [re.sub('"pages": (?!262)[0-9]+', '"pages": 1', lines[0]), *lines[1:]],
+            3,
+            "must not have more labels of a stratum than the review has pairs in it",
         ),
         (lambda lines: [lines[0].replace("spotsieve", "manku"), *lines[1:]], 2, "scheme.name must be manku"),
         (None, 3, "none.jsonl cannot be read"),
