@@ -64,10 +64,16 @@ def foreign_format(head: bytes) -> tuple[str, str] | None:
     return (named, ADVICE_FOR_PAGES) if named else None
 
 
+def endings_of(name: str) -> list[str]:
+    """The suffix of a file's name that shows its format, and a suffix of compression behind it, in lower case."""
+    endings = [ending.lower() for ending in PurePosixPath(name).suffixes]
+    return endings[-2:] if COMPRESSORS.keys() & endings[-1:] else endings[-1:]
+
+
 def formats_named(output: str, endings: Sequence[str]) -> frozenset[FileFormat]:
     """The formats that the name of an output stands for; empty if it stands for none.
 
-    endings: the last two suffixes of the name, in lower case
+    endings: its suffixes, of endings_of()
     Raises SettingError for a suffix of a format that is not written.
     """
     for ending in endings:
@@ -83,14 +89,13 @@ def formats_named(output: str, endings: Sequence[str]) -> frozenset[FileFormat]:
 
 def is_csv(name: str) -> bool:
     """Whether the last suffix of a name, without one of compression, is that of CSV."""
-    path = PurePosixPath(name.lower())
-    return (PurePosixPath(path.stem) if path.suffix in COMPRESSORS else path).suffix == CSV
+    return CSV in endings_of(name)
 
 
 def formats_by_name(name: str) -> set[FileFormat]:
     """The formats in which records of a file of this name are written; empty if its name shows none."""
-    endings = {ending.lower() for ending in PurePosixPath(name).suffixes[-2:]}
-    return {one.written_as for one in FORMATS if not endings.isdisjoint(one.endings)}
+    endings = endings_of(name)
+    return {one.written_as for one in FORMATS if not set(endings).isdisjoint(one.endings)}
 
 
 def check_named(output: str, named: frozenset[FileFormat], compressed: bool, wanted: FileFormat) -> None:

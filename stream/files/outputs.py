@@ -10,14 +10,14 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO, Self
 
 from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.base.terminal import escape_control_characters, escape_json
 from spotsieve.stream.files.compression import COMPRESSORS, CompressedStream
 from spotsieve.stream.files.file_format import FileFormat, FormatWriter, Record
-from spotsieve.stream.files.formats import check_named, formats_named
+from spotsieve.stream.files.formats import check_named, endings_of, formats_named
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.remote import shown_url
 from spotsieve.stream.files.targets import STDOUT, target_of, write_error
@@ -45,7 +45,7 @@ class OutputFile:
         """
         self.name, self._judged = shown_url(name), judged
         shown_name = "" if name == STDOUT else self.name
-        endings = [ending.lower() for ending in PurePosixPath(shown_name).suffixes[-2:]]
+        endings = endings_of(shown_name)
         self._named = formats_named(self.name, [ending for ending in endings if ending != writes])
         self._compressed = not COMPRESSORS.keys().isdisjoint(endings[-1:])
         if lines_only:

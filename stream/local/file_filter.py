@@ -81,11 +81,8 @@ def check_text_files(out: str | None, names: Iterable[str]) -> None:
     if out is None:
         raise SettingError("--text", "needs --out, which gets the texts", None, "such as --out novel.jsonl")
     for name in names:
-        formats = formats_by_name(name)
-        # The name of JSON lines may also have the suffix of their source, as in crawl.warc.jsonl.
-        if not any(format_.has_fields for format_ in formats):
-            for format_ in formats:
-                check_text_format(format_)
+        for format_ in formats_by_name(name):
+            check_text_format(format_)
 
 
 def check_text_format(format_: FileFormat) -> None:

@@ -143,6 +143,15 @@ def test_every_format_is_tested_here() -> None:
     assert len(set(endings)) == len(endings), "an ending belongs to one format"
 
 
+def test_the_last_suffix_of_an_output_shows_its_format_whatever_its_input_was_named(tmp_path: Path) -> None:
+    for name in ("crawl.parquet.jsonl", "crawl.warc.jsonl.gz", "crawl.jsonl.warc.x"):
+        output = OutputFile(str(tmp_path / name), lines_only=True)
+        output.write_line(b"{}")
+        output.complete()
+    with pytest.raises(SettingError, match="has a suffix of another format"):
+        OutputFile(str(tmp_path / "crawl.jsonl.warc"), lines_only=True)
+
+
 def test_the_help_of_filter_names_every_format() -> None:
     unnamed = [one.name for one in FORMATS if one.name not in filter_command.ABOUT]
     assert unnamed == [], "name the format in ABOUT of stream/cli/filter.py"
