@@ -95,7 +95,7 @@ def load_chosen(
 
 def misspelt_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each variable that is ignored because it has one underscore where a section ends."""
-    known = {"_".join(path).upper(): SECTION_SEPARATOR.join(path).upper() for path in _all_settings()}
+    known = {"_".join(path).upper(): SECTION_SEPARATOR.join(path).upper() for path in _all_settings() if path[1:]}
     known |= {f"{name}{FILE.upper()}": f"{right}{FILE.upper()}" for name, right in known.items()}
     names = [name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and SECTION_SEPARATOR not in name]
     return [
@@ -123,7 +123,7 @@ def settings_of_text(text: str, idf_model: str = "") -> Settings:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Editors may write a mark.
     except OSError as error:
         raise SettingError(
             str(path),
@@ -182,10 +182,10 @@ def _list_or_text(name: str, path: Sequence[str], text: str) -> object:
 
 def _set(tree: dict[str, Any], path: list[str], value: object) -> None:
     *sections, last = path
-    for section in sections:
+    for depth, section in enumerate(sections, 1):
         below = tree.setdefault(section, {})
-        if not isinstance(below, dict):
-            raise SettingError(".".join(path), "must be below a section", below, f"write [{section}] as a table")
+        if not isinstance(below, dict):  # It is not shown: it may be a password.
+            raise _not_a_section(".".join(path[:depth]), ".".join(path))
         tree = below
     tree[last] = value
     # A secret and its file replace each other: the stronger source wins.
@@ -250,12 +250,20 @@ def _setting_error(error: ErrorDetails, variables: Mapping[str, str], scheme: st
     if loc[:1] == ["rules"]:
         name = " ".join(["rule", str(int(loc[1]) + 1), *loc[2:]]) if len(loc) > 1 else name
         return SettingError(name, rule, None, "docs/guide.md has examples of [[rules]]")
+    if isinstance(error["input"], dict) and tuple(loc) in _all_settings():
+        return _not_a_section(name, f"{setting}.{next(iter(error['input']), '')}")
     secret = "password" in setting or tuple(loc) in _secrets()
     default = _default_of(setting, scheme)
     hint = "`spotsieve config example` shows the default and the unit"
     if default is not None and not secret:
         hint = f"its default is {default}; `spotsieve config example` shows the unit"
     return SettingError(name, rule, None if secret else error["input"], hint)
+
+
+def _not_a_section(name: str, below: str) -> SettingError:
+    """The error for a name below a setting. below: the full name"""
+    then = f"leave out what follows its name in {below}; {FILE} directly behind the name of a secret names a file"
+    return SettingError(name, "is a setting, not a section", None, then)
 
 
 def _default_of(setting: str, scheme: str) -> str | None:

@@ -123,6 +123,30 @@ def test_a_secret_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     assert "kafka.sasl_password_file must name a readable file: it is not UTF-8" in text
 
 
+def test_a_name_below_a_setting_is_told_without_the_value(tmp_path: Path) -> None:
+    config = written(tmp_path, '[kafka]\nsasl_password = "hunter2"\n')
+    for environ in ({}, {"SPOTSIEVE_KAFKA__SASL_PASSWORD": "hunter2"}):
+        for path in (config, None) if environ else (config,):
+            with pytest.raises(SettingError, match=r"kafka\.sasl_password is a setting, not a section") as caught:
+                load_settings(path, {**environ, "SPOTSIEVE_KAFKA__SASL_PASSWORD__FILE": "/run/kafka"}, {})
+            assert "hunter2" not in str(caught.value)
+            assert "_file directly behind the name" in str(caught.value)
+    with pytest.raises(SettingError, match=r"kafka\.sasl_password is a setting, not a section"):
+        load_settings(None, {"SPOTSIEVE_KAFKA__SASL_PASSWORD__FILE": "/run/kafka"}, {})
+    assert refusal(written(tmp_path, "[kafka.group_id]\nx = 1\n")).startswith(
+        "kafka.group_id is a setting, not a section"
+    )
+
+
+def test_a_variable_that_is_no_misspelling_gets_no_warning() -> None:
+    assert misspelt_variables({"SPOTSIEVE_RULES": "[]"}) == []
+
+
+def test_a_configuration_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b"\xef\xbb\xbf[kafka]\r\ngroup_id = 'g'\r\n")
+    assert load_settings(tmp_path / "a.toml", {}, {}).kafka.group_id == "g"
+
+
 def test_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
     settings = load_settings(None, {"SPOTSIEVE_KAFKA__SASL_PASSWORD": "hunter2"}, {})
     assert "hunter2" not in repr(settings)
