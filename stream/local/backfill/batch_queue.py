@@ -10,7 +10,7 @@ import pickle
 import tempfile
 from collections import deque
 from dataclasses import replace
-from typing import BinaryIO, Self, cast
+from typing import Any, BinaryIO, Self, cast
 
 from spotsieve.stream.base.errors import InputError, StateError
 from spotsieve.stream.base.page import Page
@@ -99,13 +99,18 @@ class BatchQueue:
         self._waiting: deque[tuple[int, FileBatch | int]] = deque()
         self._file: BinaryIO | None = None
         self._in_file = 0
+        self._metadata: Any = None
 
     def put(self, batch: FileBatch) -> None:
         """Add a batch, without the data that only signing needs. Raises StateError if the disk is full."""
-        batch = replace(batch, outcomes=list(map(self._light, batch.outcomes)))
-        size = sum(map(_size_of, batch.outcomes))
-        # Rows of Parquet share Arrow buffers, so they stay in memory.
-        if self._bytes + size <= self._most or any(outcome.record.place for outcome in batch.outcomes):
+        light = list(map(self._light, batch.outcomes))
+        size = sum(map(_size_of, light))
+        for before, after in zip(batch.outcomes, light, strict=True):
+            if after.record.place is not None:
+                size += len(before.record.raw)  # A row in Arrow's buffers is about as long as its JSON.
+                self._metadata = after.record.place.table
+        batch = replace(batch, outcomes=light)
+        if self._bytes + size <= self._most:
             self._bytes += size
             self._waiting.append((size, batch))
             return
@@ -144,7 +149,7 @@ class BatchQueue:
         if self._file is None:
             self._file = cast("BinaryIO", tempfile.TemporaryFile(prefix="spotsieve-"))  # noqa: SIM115 - close() closes it
         place = self._file.seek(0, 2)
-        pickle.dump(batch, self._file, pickle.HIGHEST_PROTOCOL)
+        _Pickler(self._file, self._metadata).dump(batch)
         self._file.flush()
         self._in_file += 1
         return place
@@ -152,20 +157,44 @@ class BatchQueue:
     def _from_file(self, place: int) -> FileBatch:
         assert self._file is not None
         self._file.seek(place)
-        read: FileBatch = pickle.load(self._file)
+        read: FileBatch = _Unpickler(self._file, self._metadata).load()
         self._in_file -= 1
         if not self._in_file:
             self._file.truncate(0)
         return read
 
     def _light(self, outcome: RecordResult) -> RecordResult:
-        if not isinstance(outcome.result, Page):
-            return outcome
         record = outcome.record
+        if not isinstance(outcome.result, Page):
+            return replace(outcome, record=replace(record, place=None))
         if not self._keep_records or (self._rereader is not None and self._rereader.has(outcome)):
             record = replace(record, raw=b"", place=None, packed=None)
+        elif record.place is not None:
+            record = replace(record, raw=b"")  # A row is written from its place.
         keeps_body = self._keep_bodies and record.place is not None
         return RecordResult(record, outcome.format, outcome.result if keeps_body else outcome.result._replace(body=b""))
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles batches without the metadata of their Parquet file, which is as large as its footer."""
+
+    def __init__(self, file: BinaryIO, metadata: Any) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._metadata = metadata
+
+    def persistent_id(self, value: object) -> str | None:
+        return "metadata" if value is self._metadata and value is not None else None
+
+
+class _Unpickler(pickle.Unpickler):
+    """Unpickles batches of a Parquet file with its metadata."""
+
+    def __init__(self, file: BinaryIO, metadata: Any) -> None:
+        super().__init__(file)
+        self._metadata = metadata
+
+    def persistent_load(self, _: str) -> Any:
+        return self._metadata
 
 
 def _size_of(outcome: RecordResult) -> int:

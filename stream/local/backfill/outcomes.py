@@ -136,8 +136,7 @@ class JudgedPages:
 
         Raises InputError if the input has changed, so that its pages are not those that were judged.
         """
-        if page + len(signed) > (self._behind[-1] if self._behind else 0):
-            self._count_rounds()
+        self._count_up_to(page + len(signed))
         wanted, rows = len(signed), list[tuple[Verdicts, int]]()
         ids = page_ids_of(signed)
         for verdicts, row, page_id in itertools.islice(self._pages(page), wanted):
@@ -150,6 +149,28 @@ class JudgedPages:
                 )
             rows.append((verdicts, row))
         return _gathered(rows)
+
+    def check_end(self, page: int, source: str) -> None:
+        """Check that an input ends where its judged pages end, and not before. page: number after its last page
+
+        Raises InputError.
+        """
+        if page >= self.count:
+            return
+        self._count_up_to(page + 1)
+        _, _, (judged_source, _, _) = next(self._pages(page))
+        if judged_source == source:
+            raise InputError(
+                source,
+                "must not change during a run, and it ends before the last page of it that was judged",
+                None,
+                "restore the file, or make it readable to its end, and run again; "
+                "or start a new run with a new --state and --out",
+            )
+
+    def _count_up_to(self, pages: int) -> None:
+        if pages > (self._behind[-1] if self._behind else 0):
+            self._count_rounds()
 
     def _pages(self, page: int) -> Iterator[tuple[Verdicts, int, tuple[str, int, int]]]:
         first = int(np.searchsorted(self._behind, page, side="right"))

@@ -92,11 +92,14 @@ class Driver:
 
         Raises the exceptions of readers, StateError, InputError.
         """
+        done, first = self._run_file.done, 0
         while not self._stopped():
             self._take_finished()
-            unfinished = [number for number in range(len(self._tasks)) if number not in self._run_file.done]
-            if not unfinished:
+            while first in done:
+                first += 1
+            if first == len(self._tasks):
                 return True
+            unfinished = (number for number in range(first, len(self._tasks)) if number not in done)
             number = next((one for one in unfinished if not self._schedule.is_finishing(one)), None)
             if number is None:
                 self._schedule.wait_for_finished()
@@ -122,6 +125,7 @@ class Driver:
             self._write(number, signed, concatenate(parts) if parts else no_verdicts())
             self._take_finished()
         if not self._stopped():
+            self._judged.check_end(page, source)
             self._pages[number] = page - first
             self._schedule.finish(number)
 
@@ -236,7 +240,9 @@ class Backfill:
         )
         if run is None or not names or not all(map(output_exists, names)):
             return None
-        return self._summary(RunFile(self._directory, run), int(run["entries"]))
+        run_file = RunFile(self._directory, run)
+        # A later run with --force may have been killed when it began.
+        return self._summary(run_file, int(run["entries"])) if len(run_file.done) == len(self.tasks) else None
 
     def _summary(self, run_file: RunFile, entries: int) -> FilterSummary:
         summary = FilterSummary(files=len(self.tasks), entries=entries)

@@ -17,12 +17,11 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, sync_directory, write_durably
 from spotsieve.state.format.meta import LogIdentity
 from spotsieve.stream.base.errors import InputError, SettingError, StateError
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.files.outputs import write_whole
 from spotsieve.stream.files.targets import place_of
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
 from spotsieve.stream.local.input_ledger import append_json_line, as_json, difference, line_errors, read_json_lines
@@ -63,7 +62,7 @@ class RunFile:
             )
 
     def begin(self, first_round: int, log: LogIdentity) -> None:
-        """Record the start of the run over this log. Raises InputError if the file cannot be written."""
+        """Record the start of the run over this log. Raises StateError if the file cannot be written."""
         (self._directory / _DONE).unlink(missing_ok=True)
         self.done = {}
         self._run |= {"first_round": first_round, "log_id": log.id.hex()}
@@ -78,12 +77,20 @@ class RunFile:
         """Record that all inputs are finished.
 
         entries: number of entries in the state  faults: number of inputs that could not be read to their end
+        Raises StateError if the file cannot be written.
         """
         self._run |= {"complete": True, "entries": entries, "faults": faults}
         self._write()
 
     def _write(self) -> None:
-        write_whole(self._directory / _RUN, json.dumps(self._run, indent=1).encode())
+        path = self._directory / _RUN
+        partial = path.with_name(f"{_RUN}.partial")
+        try:
+            write_durably(partial, json.dumps(self._run, indent=1).encode())
+            partial.replace(path)
+            sync_directory(path.parent)
+        except OSError as error:
+            raise StateError(str(path), f"cannot be written: {error.strerror}", None, "free disk space") from None
 
 
 def find_unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:

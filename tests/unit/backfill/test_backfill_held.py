@@ -61,6 +61,29 @@ def test_batches_come_back_in_order_with_their_records(tmp_path: Path, name: str
     held.close()
 
 
+@pytest.mark.parametrize("most_bytes", [0, 400, 2**30])
+def test_rows_of_parquet_are_held_in_memory_up_to_the_limit_only(tmp_path: Path, most_bytes: int) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [{"url": f"https://a.example/{row}", "body": f"{row} " * 40} for row in range(20)]
+    parquet.write_table(pa.Table.from_pylist([*rows, {"url": None, "body": None}]), tmp_path / "pages.parquet")
+    (file,) = check_inputs([str(tmp_path / "pages.parquet")])
+    outcomes = [outcome for batch in batches_of(file) for outcome in batch.outcomes]
+    batches = [FileBatch(file, outcomes[start : start + 4]) for start in range(0, len(outcomes), 4)]
+    held = BatchQueue(file, keep_records=True, most_bytes=most_bytes)
+    for batch in batches:
+        held.put(batch)
+    in_memory = [batch for _, batch in held._waiting if isinstance(batch, FileBatch)]
+    of_pages = [one for batch in in_memory for one in batch.outcomes if isinstance(one.result, Page)]
+    assert not any(one.record.raw for one in of_pages), "the JSON of rows is held beside them"
+    assert len(in_memory) == (len(batches) if most_bytes == 2**30 else 0)
+    taken = [outcome for _ in batches for outcome in held.take().outcomes]
+    places = [outcome.record.place for outcome in taken[:-1]]
+    assert [place.batch.to_pylist()[place.row] for place in places if place is not None] == rows
+    assert all(place is not None and place.table is outcomes[0].record.place.table for place in places)  # type: ignore[union-attr]
+    assert taken[-1].record.raw == outcomes[-1].record.raw, "a row that is no page is written as JSON"
+    held.close()
+
+
 def test_records_of_a_plain_file_of_this_machine_are_not_held(tmp_path: Path) -> None:
     file = written(tmp_path, "pages.jsonl")
     held = BatchQueue(file, keep_records=True)

@@ -23,6 +23,7 @@ from spotsieve.stream.base.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_SETTING,
+    EXIT_STATE,
     InputError,
     SettingError,
     StateError,
@@ -134,6 +135,46 @@ def test_a_complete_run_says_so_and_reads_nothing_again(
     assert main(given) == EXIT_SETTING, "the input was written since"
     assert main([*given, "--force"]) == EXIT_OK
     assert part.stat().st_mtime_ns > before[1]
+
+
+def test_a_forced_run_that_is_killed_as_it_begins_is_not_taken_for_complete(
+    tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["backfill", str(pages), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state"), "--json"]
+    assert main(given) == EXIT_OK
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killing:
+        killing.setattr("spotsieve.stream.local.backfill.run_file.RunFile._write", kill)
+        main([*given, "--force"])
+    capsys.readouterr()
+    assert main(given) == EXIT_SETTING
+    assert "already complete" not in capsys.readouterr().err
+    assert main([*given, "--force"]) == EXIT_OK
+    assert json.loads(capsys.readouterr().out)["pages"] == 1
+
+
+@pytest.mark.parametrize("step", ["begin", "complete"])
+def test_a_run_file_that_cannot_be_written_is_an_error_of_the_state(
+    step: str, tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["backfill", str(pages), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state")]
+    write = {"begin": 0, "complete": 1}[step]
+
+    def write_to_a_full_disk(path: Path, content: bytes) -> None:
+        nonlocal write
+        if not write:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        path.write_bytes(content)
+        write -= 1
+
+    with monkeypatch.context() as full:
+        full.setattr("spotsieve.stream.local.backfill.run_file.write_durably", write_to_a_full_disk)
+        assert main(given) == EXIT_STATE
+    assert "run.json cannot be written: No space left on device; free disk space" in capsys.readouterr().err
+    assert main(given) == EXIT_OK
 
 
 def test_an_input_that_is_named_twice_is_read_once(

@@ -53,7 +53,9 @@ def filtered(tmp_path: Path, state: Path) -> Path:
 def test_directories_have_0700_and_files_0600_whatever_the_umask(tmp_path: Path) -> None:
     state, snapshot, again = tmp_path / "state", tmp_path / "snapshot", tmp_path / "again"
     filtered(tmp_path, state)
+    assert main(["backfill", str(tmp_path / "crawl.jsonl"), "--readers", "1", "--state", str(state)]) == 0
     assert open_files(state) == {}
+    assert mode(state / "backfill") == 0o700
     assert main(["state", "snapshot", "--state", str(state), str(snapshot)]) == 0
     assert main(["state", "restore", str(snapshot), "--state", str(again)]) == 0
     export, imported = tmp_path / "export.jsonl", tmp_path / "imported"
