@@ -29,7 +29,7 @@ from typing import BinaryIO
 
 from rocksdict import Checkpoint, Rdict
 
-from spotsieve.state.directory import INDEX_FOLDER, close_files, make_directory, open_file
+from spotsieve.state.directory import INDEX_FOLDER, check_no_snapshot, close_files, make_directory, open_file
 from spotsieve.state.store.opening import refuse_other_format
 from spotsieve.state.store.rocks_errors import locked, rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
@@ -81,8 +81,6 @@ class Requests:
 
     def _failure(self, wanted: int, before: int | None) -> str | None:
         """Why there is no checkpoint after the first outcome from `wanted` on; "" if it is due now, None: it is not."""
-        if self._state.identity.part is None:
-            return "it is no shard of a service, and has no outcomes: leave out --after-outcome"
         now = outcome_of(self._state)
         if before is not None and is_due(wanted, before, now):
             return ""
@@ -148,7 +146,8 @@ def checkpoint_of(
 
 
 def check_holds_state(directory: Path) -> None:
-    """Check that the directory holds a state. Raises StateError."""
+    """Check that the directory holds a state and is no snapshot, which a checkpoint would change. Raises StateError."""
+    check_no_snapshot("--state", directory)
     if not (directory / INDEX_FOLDER / "CURRENT").exists():
         raise StateError("--state", "must hold a state", str(directory), "name the directory of index.directory")
 
@@ -209,10 +208,11 @@ def _checkpoint(
     wanted = checkpoint.name if after_outcome is None else f"{checkpoint.name} {after_outcome}"
     folder = checkpoint.parent
     request, response = folder / REQUEST, folder / ANSWER
+    # Only a running shard reaches an outcome.
+    may_make = after_outcome is None
+    if may_make and _checkpoint_without_owner(directory, checkpoint):
+        return
     while time.monotonic() - began < timeout_s:
-        # Only a running shard reaches an outcome.
-        if after_outcome is None and _checkpoint_without_owner(directory, checkpoint):
-            return
         # An owner was killed during the checkpoint, or no request exists yet: request under the same name.
         if not request.exists() and not response.exists():
             shutil.rmtree(checkpoint, ignore_errors=True)
@@ -223,6 +223,8 @@ def _checkpoint(
             time.sleep(POLL_SECONDS)
             if _is_response_good(response, checkpoint, directory):
                 return
+        if may_make and _checkpoint_without_owner(directory, checkpoint):
+            return
     if after_outcome is not None:
         raise StateError(
             "--after-outcome",

@@ -160,6 +160,11 @@ def take_snapshot(
     """
     check_holds_state(directory)
     check_new("TARGET", target)
+    if after_outcome is not None:
+        with checkpoint_backend(directory, directory / INDEX_FOLDER) as backend:
+            if read_meta(backend).identity.part is None:
+                rule = "needs the state of a shard, and this state is no shard of a service and has no outcomes"
+                raise StateError("--after-outcome", rule, str(directory), "leave out --after-outcome")
     with made_whole("TARGET", target) as partial:
         with checkpoint_of(directory, timeout_s, on_progress, after_outcome) as checkpoint:
             _move(checkpoint, partial / INDEX_FOLDER)

@@ -14,11 +14,14 @@ from pathlib import Path
 import pytest
 
 from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, MANIFEST_FILE
+from spotsieve.state.format.meta import StatePart
 from spotsieve.state.snapshot import checkpoints
 from spotsieve.state.snapshot.snapshots import read_manifest, take_snapshot
 from spotsieve.state.still.reading import describe, identity_of, read_only_state
+from spotsieve.state.store.opening import disk_state
 from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import EXIT_STATE, CorruptRecord, StateError
+from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import open_engine
@@ -258,7 +261,8 @@ def test_a_snapshot_is_never_opened_for_writing(tmp_path: Path, capsys: pytest.C
     assert main(["state", "snapshot", "--state", str(state), str(snapshot)]) == 0
     before = listing(snapshot)
     into, out = ["--state", str(snapshot)], ["--out", str(tmp_path / "out")]
-    for command in (["filter", str(crawled), *into], ["backfill", str(crawled), *into, *out]):
+    copied = ["state", "snapshot", *into, str(tmp_path / "copy")]
+    for command in (["filter", str(crawled), *into], ["backfill", str(crawled), *into, *out], copied):
         assert main(command) == EXIT_STATE
         assert "must not be a snapshot, which any change makes unusable" in capsys.readouterr().err
     settings = Settings()
@@ -379,21 +383,35 @@ def test_a_running_filter_is_snapshot_killed_restored_and_catches_up_equal(tmp_p
         assert first_difference(restored.engine.state, original.engine.state) is None
 
 
-def test_a_snapshot_after_an_outcome_needs_a_running_shard(
+def test_a_snapshot_after_an_outcome_needs_a_shard(
     directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wanted = ["state", "snapshot", "--state", str(directory), str(tmp_path / "snapshot"), "--after-outcome"]
-    assert main([*wanted, "7", "--timeout", "0.6"]) == 4
-    shown = capsys.readouterr().err
-    assert "--after-outcome must be reached by the shard of" in shown
-    assert "start the shard if it does not run" in shown
     with pytest.raises(SystemExit):
         main([*wanted, "soon"])
     assert "must be an offset of topics.verdicts (spotsieve shards status), got 'soon'" in capsys.readouterr().err
+    rule = "--after-outcome needs the state of a shard, and this state is no shard of a service"
+    assert main([*wanted, "7"]) == 4
+    assert rule in capsys.readouterr().err
     with owner(directory, answers=True) as process:
         code = main([*wanted, "7"])
         process.kill()
     assert code == 4
-    assert "it is no shard of a service, and has no outcomes: leave out --after-outcome" in capsys.readouterr().err
-    assert leftovers(directory) == set()
+    assert rule in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"state"}
+
+
+def test_a_snapshot_after_an_outcome_needs_a_running_shard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shard = tmp_path / "shard"
+    disk_state(shard, verdict_settings_text(Settings()), "log", IndexSettings(), StatePart(0, 2)).close()
+    wanted = ["state", "snapshot", "--state", str(shard), str(tmp_path / "new"), "--after-outcome", "7"]
+    assert main([*wanted, "--timeout", "0.6"]) == 4
+    shown = capsys.readouterr().err
+    assert "--after-outcome must be reached by the shard of" in shown
+    assert "start the shard if it does not run" in shown
+    assert leftovers(shard) == set()
+    assert {path.name for path in tmp_path.iterdir()} == {"shard"}
+
+
+def test_a_snapshot_of_a_state_without_an_owner_waits_for_nobody(directory: Path, tmp_path: Path) -> None:
+    assert main(["state", "snapshot", "--state", str(directory), str(tmp_path / "new"), "--timeout", "0"]) == 0
