@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
 from spotsieve.state.format.common_text import read_common_text
 from spotsieve.state.format.entries import FORGOTTEN, entry_fault, head_of_entry
@@ -359,14 +360,19 @@ def _bucket_of(buckets: Buckets, posting: int) -> int:
 
 
 def _verify_log(directory: Path, found: Findings, meta: _Meta | None, on_progress: OnProgress) -> None:
-    """Check the local log, if any: every record, and that it reaches the position of the state."""
+    """Check the local log of a state that follows one: every record, and that it reaches the position of the state."""
     facts, before = LogFacts(None, None), found.damaged
+    if meta is not None and meta.identity.log != LOCAL:
+        path = directory / LOG_FILE
+        if path.exists():
+            found.notices.append(f"{path}: is not the log of this state, which is {meta.identity.log!r}")
+        return
     if meta is not None:
         facts = LogFacts(settings_digest(meta.identity.settings), meta.identity.log_identity)
     end = examine_log(directory, facts, found, on_progress)
     if end is not None:
         found.checked["log records"] = end
-    if meta is not None and (end is not None or (meta.identity.log == LOCAL and meta.identity.part is None)):
+    if meta is not None and (end is not None or meta.identity.part is None):
         try:
             check_log_range(meta.identity.log, meta.progress.position, 0, end or 0, meta.progress.pages_applied)
         except SpotsieveError as error:

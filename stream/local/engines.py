@@ -16,10 +16,11 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.directory import check_no_snapshot
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, check_no_snapshot
 from spotsieve.state.format.meta import LogIdentity, draw_log_identity
 from spotsieve.state.identity import (
     check_first_record,
+    check_identity,
     check_last_record,
     check_log_identity,
     check_log_range,
@@ -41,9 +42,9 @@ from spotsieve.state.log.record import (
 from spotsieve.state.snapshot.checkpoints import Requests
 from spotsieve.state.still.reading import salt_from
 from spotsieve.state.store.memory import memory_state
-from spotsieve.state.store.opening import disk_state, state_warnings
+from spotsieve.state.store.opening import checkpoint_backend, disk_state, read_meta, state_warnings
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS, isolate
+from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS, CorruptRecord, StateError, isolate
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
@@ -382,10 +383,31 @@ def open_log(directory: Path) -> tuple[LocalLog, list[str]]:
     Raises StateError if the directory is a snapshot or another process uses the log.
     """
     check_no_snapshot("--state", directory)
+    _check_index_without_log(directory)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TornTail)
         log = LocalLog(directory)
     return log, [str(warning.message) for warning in caught]
+
+
+def _check_index_without_log(directory: Path) -> None:
+    """Refuse an index that an empty log cannot continue. An empty log would be left there, as damage of the state.
+
+    Such an index is of a service or a shard, or was imported without its log. Raises StateError.
+    """
+    index = directory / INDEX_FOLDER
+    if (directory / LOG_FILE).exists() or not (index / "CURRENT").exists():
+        return
+    with checkpoint_backend(directory, index) as backend:
+        try:
+            meta = read_meta(backend)
+        except CorruptRecord:
+            raise
+        except StateError:
+            return  # Its first start did not finish.
+    stored, progress = meta.identity, meta.progress
+    check_identity(str(directory), stored, stored.settings, LocalLog.name)
+    check_log_range(LocalLog.name, progress.position, 0, 0, progress.pages_applied)
 
 
 def check_identity_of_log(

@@ -19,12 +19,13 @@ from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode_forget
 from spotsieve.state.removal import ForgottenPage
+from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.base.errors import EXIT_OK, CorruptRecord, StateLockedError
-from spotsieve.stream.base.settings.digest import RANKED_BY_FIELD
-from spotsieve.stream.base.settings.model import PolicySettings
+from spotsieve.stream.base.errors import EXIT_OK, EXIT_STATE, CorruptRecord, StateLockedError
+from spotsieve.stream.base.settings.digest import RANKED_BY_FIELD, verdict_settings_text
+from spotsieve.stream.base.settings.model import IndexSettings, PolicySettings, Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
@@ -488,3 +489,40 @@ def test_a_state_is_whole_and_can_be_imported_whatever_copy_is_kept(
     assert main(["state", "import", str(export), "--state", str(tmp_path / "imported")]) == EXIT_OK
     shutil.copy(state / LOG_FILE, tmp_path / "imported" / LOG_FILE)
     assert main(["state", "verify", str(tmp_path / "imported")]) == EXIT_OK, capsys.readouterr().out
+
+
+def test_a_refused_command_leaves_no_empty_log_in_a_state_of_another_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service, filtered, pages = tmp_path / "service", tmp_path / "filtered", tmp_path / "pages.jsonl"
+    disk_state(service, verdict_settings_text(Settings()), "signatures", IndexSettings()).close()
+    pages.write_bytes(lines([page(1)]))
+    filter_json(capsys, pages, "--state", filtered)
+    before = sorted(service.iterdir())
+    into = ["--state", str(service)]
+    for command in (
+        ["filter", str(pages), *into],
+        ["backfill", str(pages), "--readers", "1", *into],
+        ["migrate", "--from-state", str(filtered), *into],
+    ):
+        assert main(command) == EXIT_STATE
+        assert "must follow the log it was built from, 'signatures'" in capsys.readouterr().err
+        assert sorted(service.iterdir()) == before
+    LocalLog(service).close()
+    assert main(["state", "verify", str(service)]) == EXIT_OK, "an earlier release left an empty log"
+    assert "service/log: is not the log of this state, which is 'signatures'" in capsys.readouterr().out
+
+
+def test_an_imported_state_without_its_log_stays_intact_when_it_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages, state, export = tmp_path / "pages.jsonl", tmp_path / "state", tmp_path / "export.jsonl"
+    pages.write_bytes(lines([page(1)]))
+    filter_json(capsys, pages, "--state", state)
+    assert main(["state", "export", "--state", str(state), "--out", str(export)]) == EXIT_OK
+    assert main(["state", "import", str(export), "--state", str(tmp_path / "imported")]) == EXIT_OK
+    assert main(["filter", str(pages), "--state", str(tmp_path / "imported")]) == EXIT_STATE
+    assert "log local must reach the state's position" in capsys.readouterr().err
+    assert not (tmp_path / "imported" / LOG_FILE).exists()
+    shutil.copy(state / LOG_FILE, tmp_path / "imported" / LOG_FILE)
+    filter_json(capsys, pages, "--state", tmp_path / "imported")
