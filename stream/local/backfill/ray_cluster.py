@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from spotsieve.stream.sharding.shares import Share
 _OBJECT_STORE_BYTES = 512 * 2**20
 _FILL_BYTES = 8 * 2**20
 _STARTS = 2
+_CONNECT_S = 10.0
 _LOCAL = "local"
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
 
@@ -46,6 +48,10 @@ def connect_ray(address: str | None, processes: int) -> Iterator[Any]:
     Raises SettingError if the cluster cannot be reached or has too few CPUs, or Ray does not start.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address not in (None, _LOCAL):
+        _check_listens(str(address))
+        # Ray tries to reach a cluster 20 times, which takes it 13 minutes. It reads the variable on import.
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
     import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)  # Its warnings about its own settings need no action.
@@ -78,16 +84,22 @@ def _start(ray: Any, **how: object) -> None:
                 ) from None
 
 
+def _check_listens(address: str) -> None:
+    """Check that a process listens at HOST:PORT, or at ray://HOST:PORT. Raises SettingError."""
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if not host or not port.isdecimal():
+        return  # A name such as auto, which Ray itself resolves or rejects.
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from None
+
+
 def _join(ray: Any, address: str, processes: int) -> None:
     try:
         ray.init(address=address, **_QUIET)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise SettingError(
-            "--address",
-            f"must be the address of a reachable Ray cluster: {_first_line(error)}",
-            address,
-            "start a cluster with `ray start --head`, or remove --address",
-        ) from None
+        raise _unreachable(address, error) from None
     cpus = int(ray.cluster_resources().get("CPU", 0))
     if cpus < processes:
         ray.shutdown()
@@ -97,6 +109,15 @@ def _join(ray: Any, address: str, processes: int) -> None:
             processes,
             "lower them, or add machines",
         )
+
+
+def _unreachable(address: str, error: Exception) -> SettingError:
+    return SettingError(
+        "--address",
+        f"must be the address of a reachable Ray cluster: {_first_line(error)}",
+        address,
+        "start a cluster with `ray start --head`, or remove --address",
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -1,5 +1,6 @@
 """What Ray raises is taken for what it means: a lost actor, a machine that does not go on, or a page that breaks."""
 
+import socket
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,10 +11,10 @@ import pytest
 
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.store.memory import memory_state
-from spotsieve.stream.base.errors import CorruptRecord, StateError
+from spotsieve.stream.base.errors import CorruptRecord, SettingError, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.local.backfill.outcomes import OutcomeStore
-from spotsieve.stream.local.backfill.ray_cluster import RayReaders, RayShards
+from spotsieve.stream.local.backfill.ray_cluster import RayReaders, RayShards, connect_ray
 from spotsieve.stream.local.backfill.schedule import LostReader
 from spotsieve.stream.sharding.rounds import LogPlace, Round
 from tests.fixtures.pages.hosts import signatures_of
@@ -83,3 +84,16 @@ def test_only_what_a_shard_itself_raises_may_be_blamed_on_a_page(
         with pytest.raises(expected) as caught:
             shards.find_candidates(round_, b"")
     assert type(caught.value) is expected
+
+
+@pytest.mark.parametrize("form", ["127.0.0.1:{}", "ray://127.0.0.1:{}"])
+def test_an_address_at_which_nobody_listens_is_refused_before_ray_tries_it_for_minutes(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spotsieve.stream.local.backfill.ray_cluster._join", lambda *_: pytest.fail("Ray tries it"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # It does not listen.
+        address = form.format(taken.getsockname()[1])
+        rule = "--address must be the address of a reachable Ray cluster"
+        with pytest.raises(SettingError, match=rule), connect_ray(address, 1):
+            pass
