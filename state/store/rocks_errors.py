@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rocksdict import DbClosedError
 
+from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_options import most_open_files
 from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedError
 
@@ -104,7 +105,9 @@ def corrupt(text: str, directory: Path) -> CorruptRecord:
     if place is None:
         return CorruptRecord("index", str(directory), f"must be whole, but RocksDB says: {text.strip()}", REBUILD)
     name, offset = place.groups()
-    return CorruptRecord(f"index/{name}", int(offset), f"must match its checksum, but RocksDB says: {text}", REBUILD)
+    # RocksDB names the copy of the table that it read, which may be of a checkpoint and gone soon.
+    table, rule = str(directory / INDEX_FOLDER / name), f"must match its checksum, but RocksDB says: {text}"
+    return CorruptRecord(table, int(offset), rule, REBUILD)
 
 
 @contextmanager

@@ -204,6 +204,7 @@ class LocalEngine:
         self._writer = uuid.uuid4().bytes
         self._sequence = 0
         self.others, self._with_marks = others, with_marks
+        salt = salt_from(settings.index)
         self._log, self.notices = open_log(directory)
         try:
             self._state = disk_state(directory, text, LocalLog.name, settings.index)
@@ -215,7 +216,6 @@ class LocalEngine:
             if first is not None and first[1].log is not None:
                 self._state.adopt(first[1].log)
             check_log(self._log, self._state.position, self._state.last_record, self._state.pages_applied)
-            salt = salt_from(settings.index)
             check_salt(salt, self._state.identity.log_identity, f"the state {directory}")
             if first is None and self._state.identity.log_identity is None:
                 self._state.adopt(draw_log_identity(salt))

@@ -90,6 +90,9 @@ def test_a_new_state_adopts_the_salt_of_another_and_an_existing_one_refuses(
     assert "index.salt_from must name a state with the salt of the state" in capsys.readouterr().err
     assert main(["filter", pages, "--salt-from", str(tmp_path / "none")]) == 2
     assert "index.salt_from must name a state" in capsys.readouterr().err
+    none = tmp_path / "none"
+    assert main(["filter", pages, "--state", str(tmp_path / "refused"), "--salt-from", str(none)]) == 2
+    assert not (tmp_path / "refused").exists()
 
 
 def test_a_run_killed_before_the_first_record_of_its_log_keeps_its_salt(tmp_path: Path) -> None:

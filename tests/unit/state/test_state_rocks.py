@@ -409,3 +409,8 @@ def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Pa
         state.file(index_update, 1, 0)
         with pytest.raises(ValueError, match="update begins at entry 0, the state at"):
             state.file(index_update, 2, 0)
+
+
+def test_a_damaged_table_is_named_in_its_state_although_a_copy_of_it_was_read(tmp_path: Path) -> None:
+    said = "Corruption: block checksum mismatch in /tmp/copy/index/000013.sst offset 3767 size 3805"
+    assert str(explain(said, tmp_path / "state", "read")).startswith(f"{tmp_path}/state/index/000013.sst[3767] must")
