@@ -33,9 +33,7 @@ def write_lines(directory: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("shrunk", [0, 1])
-def test_an_input_that_ends_before_its_judged_pages_is_named_and_once_restored_it_is_continued(
-    tmp_path: Path, shrunk: int
-) -> None:
+def test_an_input_that_ends_before_its_judged_pages_is_named_and_restored(tmp_path: Path, shrunk: int) -> None:
     paths, settings = write_lines(tmp_path), Settings()
     names = [str(path) for path in paths]
     backfilled(names, tmp_path / "whole", settings)

@@ -87,9 +87,7 @@ def test_only_what_a_shard_itself_raises_may_be_blamed_on_a_page(
 
 
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "ray://127.0.0.1:{}"])
-def test_an_address_at_which_nobody_listens_is_refused_before_ray_tries_it_for_minutes(
-    form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_closed_port_is_refused_before_ray_tries_it_for_minutes(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spotsieve.stream.local.backfill.ray_cluster._join", lambda *_: pytest.fail("Ray tries it"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # It does not listen.
