@@ -57,11 +57,16 @@ class Parts(NamedTuple):
     rejected: str | None
 
 
-def parts_of(number: int, file: Input, out: str | None, verdicts: str | None, rejected: str | None) -> Parts:
-    """Parts of an input. number: its place among the inputs  out, verdicts, rejected: directories or URLs, or None"""
-    name = PurePosixPath(file.source).name or "pages"
-    stem = f"{number:05}-{name.split('.', 1)[0] or 'pages'}"
-    written = f"{number:05}-{_written_as(name)}"
+def parts_of(
+    number: int, file: Input, out: str | None, verdicts: str | None, rejected: str | None, inputs: int = 1
+) -> Parts:
+    """Parts of an input. number: its place among the inputs  out, verdicts, rejected: directories or URLs, or None
+
+    inputs: how many there are; the names of all parts sort in their order
+    """
+    name, place = PurePosixPath(file.source).name or "pages", f"{number:0{max(5, len(str(inputs - 1)))}}"
+    stem = f"{place}-{name.split('.', 1)[0] or 'pages'}"
+    written = f"{place}-{_written_as(name)}"
     ending = "".join(PurePosixPath(written).suffixes[-2:])
     return Parts(
         out and _within(out, written.removesuffix(ending), ending),

@@ -215,6 +215,15 @@ def test_a_part_is_named_as_of_what_it_may_hold(tmp_path: Path, name: str, part:
     OutputFile(found.out).discard()
 
 
+@pytest.mark.parametrize("inputs", [1, 100_000, 100_001, 2_000_000])
+def test_parts_sort_in_the_order_of_any_number_of_inputs(tmp_path: Path, inputs: int) -> None:
+    numbers = sorted({0, 1, 9_999, 10_001, 99_999, 100_000, inputs - 1} & set(range(inputs)))
+    file = Input(tmp_path / "a.jsonl", "a.jsonl", None)
+    parts = [parts_of(number, file, "out", "verdicts", "rejected", inputs=inputs) for number in numbers]
+    assert sorted(parts) == parts
+    assert parts[0].out == ("out/00000-a.jsonl" if inputs <= 100_000 else f"out/{'0' * len(str(inputs))}-a.jsonl")
+
+
 def test_an_input_of_a_wrong_name_is_told_before_a_page_of_it_is_judged(tmp_path: Path, pages: Path) -> None:
     wrong = tmp_path / "wrong.parquet"
     wrong.write_bytes(LINE.replace(b"/1", b"/2"))
