@@ -116,11 +116,18 @@ class _Client(asyncio.Protocol):
         if not end or len(body) < int(re.search(rb"content-length: (\d+)", head)[1]):  # type: ignore[index]
             return
         self._read = b""
-        assert self.answered is not None
+        if self.answered is None or self.answered.done():
+            return  # connection_lost() says it
         if head.startswith(b"HTTP/1.1 200"):
             self.answered.set_result(None)
         else:
             self.answered.set_exception(RuntimeError(f"refused: {(head + body)[:300]!r}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.answered is None:
+            self.answered = asyncio.get_running_loop().create_future()
+        if not self.answered.done():
+            self.answered.set_exception(RuntimeError(f"the service closed the connection: {exc}"))
 
     async def ask(self, request: bytes) -> None:
         self.answered = asyncio.get_running_loop().create_future()
@@ -131,9 +138,9 @@ class _Client(asyncio.Protocol):
 async def _load(port: int, file: Path, seconds: float, rate: float) -> dict[str, float]:
     """Send requests at a steady rate or, at a rate of 0, as fast as responses come."""
     loop, now = asyncio.get_running_loop(), time.perf_counter  # uvloop's own time stands still while code runs.
-    clients = [(await loop.create_connection(_Client, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)]
     requests, spans = _requests(file, port), list[float]()
-    next(requests)
+    next(requests)  # Makes all of them. The service closes connections that send nothing meanwhile.
+    clients = [(await loop.create_connection(_Client, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)]
     began = now() + 0.1
     numbers = iter(range(int(rate * seconds) if rate else sys.maxsize))
 
