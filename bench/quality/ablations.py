@@ -111,6 +111,7 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         _pairs("one host, two hosts: other text beside main text needs no less", BESIDE=0.0),
         _pairs("one host: any fresh words beside the main text of its first pages", YOUNG_FRESH=1.0),
         _pairs("one host: edited copies among its first pages are novel", EDITED_BLOCKS=-1.0),
+        _pairs("fresh words are limited by shares alone, and not by FRESH_TEXT words", FRESH_TEXT=_NEVER),
         _pairs("two hosts: much other text beside main text is left out", MOST_OUTSIDE=_NEVER, MOST_OWN=_NEVER),
         _pairs("two hosts: other text of a well-known host is left out", KNOWN_PAGES=_NEVER),
         _pairs("one host: links beside main text are left out", MOST_LINKS=_NEVER),

@@ -81,6 +81,7 @@ class Pair:
         self.shared_words = len(view.rare & theirs)
         self.title = overlap if self.same_host else None
         self.similar_titles = overlap is not None and overlap >= 0.5
+        self.other_title = self.title is not None and self.title < 0.5
         self.one_article = not self.same_host and self.similar_titles
 
     def score(self) -> float | None:
@@ -182,6 +183,8 @@ class Pair:
         most_allowed = self.bars.max_fresh_words - 1.0 if self.bars.max_fresh_words else words
         if part == ALL_TEXT:
             most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - least) * self.comparison.words_outside_links(part)))
+        if self.other_title and self.comparison.share_in_fresh_blocks(part) * words > FRESH_TEXT:
+            most_allowed = min(most_allowed, FRESH_TEXT)
         if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS and not nearly_all:
             # This many of the shared words may be template text that is not known yet.
             rest = words - TEMPLATE_WORDS

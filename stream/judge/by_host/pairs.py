@@ -18,6 +18,7 @@ More is required where less is known:
 - An excerpt with an answer is no copy: the longer the indexed page, the less may be missing (EXCERPT).
 - Containment that is estimated by a sample must be above the required one by MARGIN standard errors.
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
+  In blocks of their own they may have FRESH_TEXT fresh words, however long they are: a page may show other pages too.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
   words may be template text. The rest must be contained as much as otherwise required, with at most FRESH_TEXT fresh
   words under another title or in blocks of their own; or else no word may be fresh, and hardly any beside it
@@ -90,7 +91,8 @@ edited words that lie close together."""
 FRESH_TEXT = 20.0
 """All text may have this many fresh words, however many of its words are in blocks of links. Links are never fresh, so
 the fresh words are compared with the other words. A page of a host whose template text is unknown may have no more,
-unless it is an edited copy, and under no other title."""
+unless it is an edited copy, and under no other title. Nor may any page beside a page of its host under another title
+have more in blocks of their own."""
 LEAST_MAIN_ON_HOST = 60
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
 the other text is compared too if there is as much other prose, or much more other text: a page that joins two texts is
@@ -330,8 +332,11 @@ def _contained_part(
     if thin and part == ALL_TEXT:
         contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared_words)
     missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
-    # Only these pairs need the look at all blocks.
-    is_edited = (new_host or one_article) and share_in_fresh_blocks(pages, page, compared) <= EDITED_BLOCKS
+    other_title = same and title != NO_TITLE and title < SIMILAR_TITLE
+    in_fresh_blocks = 0.0
+    if new_host or one_article or other_title:  # Only these pairs need the look at all blocks.
+        in_fresh_blocks = share_in_fresh_blocks(pages, page, compared)
+    is_edited = (new_host or one_article) and in_fresh_blocks <= EDITED_BLOCKS
     is_one_text = is_edited and (title == NO_TITLE or title >= SIMILAR_TITLE)
     one_article &= is_edited or shared_words >= HEADLINE
     strict = part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not same and not one_article
@@ -357,6 +362,8 @@ def _contained_part(
         # Beside a long list of links, a short text is a small share of all words.
         outside_links = np.float64(compared.layout.words[part, 0])
         most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - bars.min_containment) * outside_links))
+    if other_title and in_fresh_blocks * words > FRESH_TEXT:
+        most_allowed = min(most_allowed, FRESH_TEXT)
     if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS and not nearly_all:
         rest = words - TEMPLATE_WORDS
         most_rest = (1.0 - bars.min_containment) * rest if is_one_text else FRESH_TEXT

@@ -90,6 +90,15 @@ CASES = [
     Case("of a short text it is not", [text("s", 70)], [joined(words("s", 64), words("new", 6))], False, OTHER),
     Case("all of a short text is", [text("s", 70)], [text("s", 70)], True, OTHER),
     Case(
+        "a page that shows other pages too, under another title, is no copy of one that shows the same ones",
+        PARTS_OF_STORY,
+        [*PARTS_OF_STORY, text("own", 60)],
+        False,
+        OTHER,
+    ),
+    Case("few fresh words are allowed there", PARTS_OF_STORY, [*PARTS_OF_STORY, text("own", 20)], True, OTHER),
+    Case("and more under a similar title", PARTS_OF_STORY, [*PARTS_OF_STORY, text("own", 60)], True, SIMILAR),
+    Case(
         "a higher min_containment drops fewer pages",
         [STORY],
         [joined(words("story", 78), words("new", 22))],
@@ -415,7 +424,7 @@ def test_text_of_a_theme_is_common_text_although_it_names_its_host(judge: str) -
     kinds = [record[0][0] for record in found]
     assert kinds[:2] == ["novel", "duplicate"], "on few hosts it is no theme yet"
     # By chance, the name is in the smallest shingles of a block now and then.
-    assert kinds[3:].count("novel") >= 16
+    assert kinds[3:].count("novel") >= 15
 
 
 @pytest.mark.parametrize("judge", ["product", "reference"])
