@@ -19,7 +19,7 @@ from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES
 from spotsieve.stream.base.signature import OwnText, no_own_text
-from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
+from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS
 
 MOST_NUMBERS = ENTRY_SAMPLES, ENTRY_BLOCKS, MOST_TITLE_WORDS
 """The greatest counts of sampled hashes, blocks and title words in an own text."""

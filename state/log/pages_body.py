@@ -7,7 +7,8 @@
     column*   = the columns with a set bit in `columns`, lowest bit first; a column of zeros only is left out:
                 source u16[n], partition i32[n], event_time_ms i64[n], digest u64[n][2], text_digest u64[n][2],
                 host u64[n], fingerprint u64[n], status u8[n], language u8[n], feature_count u32[n], site u16[n],
-                features u16[n], blocks u16[n], titles u8[n], url length u16[n], label length u16[n], rank u64[n]
+                features u16[n], blocks u16[n], titles u8[n], url length u16[n], label length u16[n], rank u64[n],
+                headline u16[n]
     features  = u64*, page after page
     sketch    = u64[n][w]
     blocks    = u64[b], page after page, in page order: b in all
@@ -49,7 +50,7 @@ from spotsieve.stream.base.page_text import (
     words_of,
 )
 from spotsieve.stream.base.signature import MAX_FEATURES, MAX_SKETCH_WORDS, MAX_URL_BYTES, Signatures, SignatureStatus
-from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
+from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS
 
 MAX_MARKS = 4096
 """Greatest number of commit marks in a record: 56 KiB without the sources."""
@@ -94,6 +95,7 @@ _COLUMNS = (
     _Column("urls", "<u2"),
     _Column("labels", "<u2"),
     _Column("rank", "<u8"),
+    _Column("headline", "<u2"),
 )
 """The columns in the order of their bits."""
 _COLUMN_BYTES = sum(column.bytes for column in _COLUMNS)

@@ -87,12 +87,13 @@ class Signatures:
     store these, too
     sketch: uint64[n, w], w is the same for all pages of a scheme and at most MAX_SKETCH_WORDS
     site: uint16[n], 16 bits of the hash of the host, which several authors may share; 0 without a host
+    headline: uint16[n], hash of two words of the title without the name of the site; 0 without a title
     blocks: uint64[b], blocks_bounds: int64[n + 1], packed blocks (stream/base/page_text.py), in page order
     samples: uint64[s], samples_bounds: int64[n + 1], sampled shingle hashes (stream/base/page_text.py), in page order
     titles: uint16[t], titles_bounds: int64[n + 1], hashes of the title's words, ascending within a page
     rank: uint64[n], words of stream/base/page.py; 0 for a page without a rank, or without input.rank_from
 
-    A scheme that does not use one of the last twelve columns leaves it as `unused_columns` makes it.
+    A scheme that does not use one of the last thirteen columns leaves it as `unused_columns` makes it.
     """
 
     sources: tuple[str, ...]
@@ -113,6 +114,7 @@ class Signatures:
     features_bounds: NDArray[np.int64]
     sketch: NDArray[np.uint64]
     site: NDArray[np.uint16]
+    headline: NDArray[np.uint16]
     blocks: NDArray[np.uint64]
     blocks_bounds: NDArray[np.int64]
     samples: NDArray[np.uint64]
@@ -152,6 +154,7 @@ class Signatures:
             bounds - bounds[0],
             self.sketch[rows],
             self.site[rows],
+            self.headline[rows],
             self.blocks[blocks[0] : blocks[-1]],
             blocks - blocks[0],
             self.samples[samples[0] : samples[-1]],
@@ -246,6 +249,7 @@ def no_own_text(count: int) -> dict[str, Any]:
     """The columns that only a scheme with a host memory fills, empty or zero for `count` pages."""
     return {
         "site": np.zeros(count, np.uint16),
+        "headline": np.zeros(count, np.uint16),
         "blocks": np.empty(0, np.uint64),
         "blocks_bounds": np.zeros(count + 1, np.int64),
         "samples": np.empty(0, np.uint64),

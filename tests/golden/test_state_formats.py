@@ -500,6 +500,14 @@ def test_the_lines_of_an_export(tmp_path: Path) -> None:
 RANK = "0000000000000cc0"
 
 
+def test_headlines_add_a_column_to_records() -> None:
+    titled = dataclasses.replace(one_page(), headline=np.array([0xC1C2], np.uint16))
+    record = encode(titled, WRITER, 513, DIGEST, MARKS)
+    widened = RECORD.replace("7eff0000", "7eff0200").replace("150001000500", "15000100" + "c2c1" + "0500")
+    assert record.hex()[:-16] == widened[:-16]
+    assert_same(decode(record).signatures, titled)
+
+
 def test_ranks_add_a_column_to_records_and_a_word_to_entries() -> None:
     ranked = dataclasses.replace(one_page(), rank=np.array([0xC00C000000000000], np.uint64))
     record = encode(ranked, WRITER, 513, DIGEST, MARKS)

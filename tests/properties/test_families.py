@@ -26,16 +26,16 @@ SHORT_LARGE = 4
 """The number of large families that `make test` measures, too."""
 WITH_COPIES = (
     "quotes joins lists theme young-hosts restless shells shared-host growing recrawl sessions versions mirrors "
-    "numbers syndicated scripts shapes"
+    "numbers syndicated headlines scripts shapes"
 ).split()
 """Families with pages that must be found as copies."""
 
 NOT_YET: dict[str, str] = {
     "cover-lost": "10 of 200 lost",
+    "theme-found": "1 of 19 missed",
     "theme-lost": "2 of 325 lost",
     "shapes-found": "6 of 60 missed",
     "cover-lost-large": "34 of 600 lost",
-    "theme-lost-large": "6 of 971 lost",
     "shapes-found-large": "25 of 210 missed",
 }
 """Tests that fail today, by their ids: the figures of the present rule."""

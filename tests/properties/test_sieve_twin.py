@@ -42,7 +42,11 @@ blocks = st.lists(
     ).map("".join),
     max_size=150,
 ).map(lambda parts: "".join(parts).encode())
-TITLE_PIECES = [*WORDS, *TAGS, *BLANKS, "y" * 70, "long title words", "\u00a0"]
+DIVIDERS = (
+    *("|", "-", "--", "|-", "&", "+", "&amp;", "&#43;", "&ndash;", "&#8212;", "&vert;", "&nbsp;", "&fjlig;", "&nGt;"),
+    *("\u00b7", "\u00ad", "\u3000", "\ufffd", "a-", "-a", "\u00e4"),
+)
+TITLE_PIECES = [*WORDS, *TAGS, *BLANKS, *DIVIDERS, "y" * 70, "long title words", "\u00a0"]
 titles = st.tuples(
     st.sampled_from(["<title>", "", "<svg><title>", "<title></title>", "<template><title>", "<title/><p>", "x" * 50]),
     st.lists(st.sampled_from(TITLE_PIECES), max_size=100).map(" ".join),
@@ -92,3 +96,4 @@ def test_every_column_of_a_batch_is_the_twin_s(batch: list[bytes], markup: Marku
         assert found.blocks[found.block_bounds[row] : found.block_bounds[row + 1]].tolist() == expected.packed
         assert found.samples[found.sample_bounds[row] : found.sample_bounds[row + 1]].tolist() == expected.samples
         assert found.titles[found.title_bounds[row] : found.title_bounds[row + 1]].tolist() == expected.titles
+        assert found.headline[row] == expected.headline

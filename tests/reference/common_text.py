@@ -13,16 +13,16 @@ _FACTOR = 0x9E3779B97F4A7C15
 
 @dataclass
 class Shown:
-    """A block with the sketches of the hosts and of the titles that showed it: sets of bit numbers below 16."""
+    """A block with the sketches of the hosts and of the headlines that showed it: sets of bit numbers below 16."""
 
     key: int
     hosts: set[int] = field(default_factory=set)
-    titles: set[int] = field(default_factory=set)
+    headlines: set[int] = field(default_factory=set)
 
     @property
     def how_common(self) -> int:
-        """1 if several hosts showed it under several titles, 2 if many hosts did under many titles, otherwise 0."""
-        bits = min(len(self.hosts), len(self.titles))
+        """1 if several hosts showed it under several headlines, 2 if many did under many, otherwise 0."""
+        bits = min(len(self.hosts), len(self.headlines))
         return (bits >= LEAST_HOSTS) + (bits >= NOTICE_BITS)
 
 
@@ -58,12 +58,13 @@ class CommonText:
             blocks.remove(min(reversed(blocks), key=lambda one: len(one.hosts)))
         blocks.insert(0, shown)
         shown.hosts.add(_bit_of(page.host))
-        shown.titles.add(_bit_of(_context(page.titles, page.host)))
+        # A page without a title shows its blocks under its host
+        shown.headlines.add(_bit_of(page.headline or page.host))
 
     def slots(self) -> dict[int, int]:
         """The slots in use, as stored: by place."""
         return {
-            WINDOW * window + place: one.key << 32 | _sketch(one.hosts) << 16 | _sketch(one.titles)
+            WINDOW * window + place: one.key << 32 | _sketch(one.hosts) << 16 | _sketch(one.headlines)
             for window, blocks in self.windows.items()
             for place, one in enumerate(blocks)
         }
@@ -91,11 +92,6 @@ def key_of(identity: int) -> int:
 
 def _bit_of(value: int) -> int:
     return value * _FACTOR % 2**64 >> 60
-
-
-def _context(titles: Sequence[int], host: int) -> int:
-    """A value for the two smallest words of a title, or for the host without a title."""
-    return titles[0] << 16 | (titles[1] if len(titles) > 1 else titles[0]) if titles else host
 
 
 def _sketch(bits: set[int]) -> int:

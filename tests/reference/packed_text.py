@@ -55,6 +55,7 @@ class PageText(NamedTuple):
     blocks: tuple[Block, ...]
     samples: tuple[Sample, ...]
     titles: tuple[int, ...]
+    headline: int
     common: tuple[int, ...]
 
     def hashes(self, kept: bool) -> list[int]:
@@ -107,5 +108,6 @@ def text_of(signatures: Signatures, index: int) -> PageText:
         tuple(map(block_of, blocks)),
         tuple(map(sample_of, samples)),
         tuple(titles),
+        int(signatures.headline[index]),
         (False,) * len(blocks),
     )

@@ -7,12 +7,13 @@ import xxhash
 from spotsieve.stream.sign.features.languages import LONE_CHARACTER, MOST_TOKENS, NO_WORD, language_table
 from spotsieve.stream.sign.features.sieve import SieveSettings
 from spotsieve.stream.sign.fingerprints.digests import SHORT_BYTES
+from spotsieve.stream.sign.text.words import LEAST_HEADLINE, MOST_TITLE_WORDS
 from tests.reference.blocks import noted_blocks_of
 from tests.reference.languages import choose_path, word_index
 from tests.reference.page_text import page_text_of
 from tests.reference.scorecard import reasons_of
 from tests.reference.spots import K0, K4, folded, spot_hash, token_hash
-from tests.reference.text import title_of
+from tests.reference.text import title_of, title_parts_of
 
 WORD = 2**64
 
@@ -32,6 +33,7 @@ class Columns:
     packed: list[int]
     samples: list[int]
     titles: list[int]
+    headline: int
 
 
 def columns_of(page: bytes, markup: int, settings: SieveSettings) -> Columns:
@@ -54,6 +56,7 @@ def columns_of(page: bytes, markup: int, settings: SieveSettings) -> Columns:
         text.blocks,
         text.samples,
         title_words_of(page, markup) if markup else [],
+        headline_of(page, markup) if markup else 0,
     )
 
 
@@ -88,5 +91,17 @@ def minima_of(shingles: list[int], reach: int, count: int) -> list[int]:
 
 
 def title_words_of(page: bytes, markup: int) -> list[int]:
-    """The first ten different words of the title (stream/sign/text/html/skips.py)."""
-    return sorted(list(dict.fromkeys(token_hash(token) >> 48 for token in title_of(page, markup)))[:10])
+    """The first ten different words of the title (stream/sign/text/words.py)."""
+    return sorted(list(dict.fromkeys(token_hash(token) >> 48 for token in title_of(page, markup)))[:MOST_TITLE_WORDS])
+
+
+def headline_of(page: bytes, markup: int) -> int:
+    """A hash of two words of the longest part of the title, or of the title if no part has four words."""
+    parts = [tokens for tokens in title_parts_of(page, markup) if tokens]
+    longest = max(parts, key=len, default=[])
+    if len(parts) > 1 and len(longest) < LEAST_HEADLINE:
+        longest = [token for tokens in parts for token in tokens]
+    if not longest:
+        return 0
+    low, high, *_ = [*sorted({token_hash(token) >> 48 for token in longest[:MOST_TITLE_WORDS]}), 1 << 16]
+    return (low << 17 | high) * 0x9E3779B97F4A7C15 % 2**64 >> 48 | 1

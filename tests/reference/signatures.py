@@ -47,6 +47,7 @@ def make_signatures(
         *_minima(random, count),
         random.integers(0, 2**64, (count, SKETCH_WORDS), np.uint64),
         random.integers(0, 3, count).astype(np.uint16),
+        random.integers(0, 3, count).astype(np.uint16),
         *some_blocks(random, count),
         *_titles(random, count),
         np.zeros(count, np.uint64),
@@ -119,6 +120,7 @@ def one_page() -> Signatures:
         np.array([0, 2]),
         np.array([[0x6162636465666768, 1]], np.uint64),
         np.array([0x7172], np.uint16),
+        np.zeros(1, np.uint16),
         np.array([packed_block(0x0102030405, 12), packed_block(0x8182838485, 2, kept=False, numbers=7)], np.uint64),
         np.array([0, 2]),
         np.array(

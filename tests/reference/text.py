@@ -87,12 +87,35 @@ def text_of_plain(page: str) -> str:
 
 def title_of(page: bytes, markup: int) -> list[str]:
     """The normalised tokens of a page's title: of the first <title> outside svg and math."""
+    return [word for part in title_parts_of(page, markup) for word in part]
+
+
+def title_parts_of(page: bytes, markup: int) -> list[list[str]]:
+    """The normalised tokens of each part of a title. '|' divides parts, and so do signs alone between blanks."""
     scanner = Scanner(page.decode("utf-8", "replace"), Words(), markup == Markup.XML)
     scanner.run()
-    words = Words()
-    escapable_text(scanner.title or "", words)
-    words.end_block()
-    return [word for block in words.blocks for word in block]
+    title, kinds, ends = scanner.title or "", "", [0]
+    while ends[-1] < len(title):
+        characters, length = character_reference(title, ends[-1]) if title[ends[-1]] == "&" else (title[ends[-1]], 1)
+        kinds += _kind_in_title(characters[0])
+        ends.append(ends[-1] + length)
+    parts, start = list[list[str]](), 0
+    for divider in [*re.finditer(r"\||(?<= )-+(?= )", kinds), None]:
+        words = Words()
+        escapable_text(title[ends[start] : ends[divider.start()] if divider else len(title)], words)
+        words.end_block()
+        parts.append([word for block in words.blocks for word in block])
+        start = divider.end() if divider else 0
+    return parts
+
+
+def _kind_in_title(character: str) -> str:
+    """'|' for itself, a space for a blank, '-' for a sign that may divide a title, otherwise 'a'."""
+    if character == "|":
+        return "|"
+    if character <= " " or character == "\u00a0":
+        return " "
+    return "-" if class_and_folding(character)[0] == SEPARATOR and character not in "&+" else "a"
 
 
 @dataclass

@@ -1,9 +1,9 @@
 """Common text: blocks that stand on several hosts under different titles, such as notices and the texts of a theme.
 
-A copy of an article stands on many hosts too, but nearly always under the same title. So for every block two sketches
-are kept: of the hosts that showed it, and of the titles under which they did. A block is common text if both have at
-least LEAST_HOSTS elements. The sketches count by linear counting (Whang et al. 1990), so a host that shows a block
-again adds nothing.
+A copy of an article stands on many hosts too, but mostly under the same headline, which is the title without the name
+of the site. So for every block two sketches are kept: of the hosts that showed it, and of the headlines under which
+they did. A block is common text if both have at least LEAST_HOSTS elements. The sketches count by linear counting
+(Whang et al. 1990), so a host that shows a block again adds nothing.
 
 A paragraph that names its site, such as a notice, differs from host to host. So a block of LEAST_PHRASED words is
 counted under two keys: its identity, and its SMALLEST smallest shingles (the super shingles of Broder et al. 1997). In
@@ -44,15 +44,14 @@ _UNLISTED = np.uint64(0)
 
 
 @kernel
-def find_common_text(table, judged, host, titles, title_bounds, blocks, block_bounds, samples, sample_bounds, counted):
+def find_common_text(table, judged, host, headline, blocks, block_bounds, samples, sample_bounds, counted):
     """How common each block is on other hosts, as far as the earlier pages show: uint8[b] (NO_COMMON_TEXT, ...).
 
     judged, counted: bool[n], pages that are compared, and those of them that are counted. The table stays as it is: the
     windows in which pages are counted are returned with their new contents: int64[k], uint64[k, WINDOW]
     """
-    # table: uint64[COMMON_SLOTS]  host: uint64[n]
-    # titles: uint16[t]  title_bounds: int64[n + 1]  blocks: uint64[b]  block_bounds: int64[n + 1]
-    # samples: uint64[s]  sample_bounds: int64[n + 1]
+    # table: uint64[COMMON_SLOTS]  host: uint64[n]  headline: uint16[n]
+    # blocks: uint64[b]  block_bounds: int64[n + 1]  samples: uint64[s]  sample_bounds: int64[n + 1]
     how_common = np.zeros(len(blocks), np.uint8)
     most = min(2 * len(blocks), _WINDOWS) if counted.any() else 0
     numbers, new = np.empty(most, np.int64), np.empty(most * WINDOW, np.uint64)
@@ -66,7 +65,8 @@ def find_common_text(table, judged, host, titles, title_bounds, blocks, block_bo
         if not judged[page]:
             continue
         shown = _sketch_of(host[page]) << _HOSTS_SHIFT
-        shown |= _sketch_of(_context(titles, title_bounds[page], title_bounds[page + 1], host[page]))
+        # A page without a title shows its blocks under its host.
+        shown |= _sketch_of(np.uint64(headline[page]) if headline[page] > 0 else host[page])
         at_sample = sample_bounds[page]
         for place in range(block_bounds[page], block_bounds[page + 1]):
             after, first_sample = np.int64(at_sample), np.int64(at_sample)
@@ -112,18 +112,6 @@ def _place_of(rows, numbers, window):  # int32[...], int64[k], int64 -> int64
 def _sketch_of(value):  # uint64 -> uint64
     """The sketch of one host or title."""
     return np.uint64(1) << ((value * _MIX) >> np.uint64(60))
-
-
-@inlined
-def _context(titles, first, end, host):  # uint16[t], int64, int64, uint64 -> uint64
-    """A hash of two words of a title, or of the host without a title.
-
-    The two smallest words are taken, so titles that differ by the name of their site are the same mostly.
-    """
-    if first == end:
-        return host
-    second = titles[min(first + 1, end - 1)]
-    return np.uint64(titles[first]) << np.uint64(16) | np.uint64(second)
 
 
 @inlined

@@ -115,9 +115,8 @@ def _new_items(status, row, block_bounds, title_bounds, hosts):
 def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[CommonWindows, PageTexts]:
     """The windows of common text that a record changes, and the columns by which its pages are compared."""
     how_common, *windows = find_common_text(
-        *(view.common_text().slots, is_judged(signatures.status), signatures.host),
-        *(signatures.titles, signatures.titles_bounds, signatures.blocks, signatures.blocks_bounds),
-        *(signatures.samples, signatures.samples_bounds),
+        *(view.common_text().slots, is_judged(signatures.status), signatures.host, signatures.headline),
+        *(signatures.blocks, signatures.blocks_bounds, signatures.samples, signatures.samples_bounds),
         learns & (signatures.status == FINGERPRINTED),
     )
     return CommonWindows(*windows), texts_of(signatures, how_common)

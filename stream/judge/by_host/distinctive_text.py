@@ -38,7 +38,7 @@ from spotsieve.stream.judge.by_host.memory import (
     template_limit,
 )
 from spotsieve.stream.sign.features.sorting import RADIX, sort_items
-from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
+from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS
 
 PAGES, LIMIT, COMMON_LIMIT, RARE = range(4)
 """Places in the figures of PageView: pages of the host, the number of pages from which a block is template text, the

@@ -70,7 +70,7 @@ from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.hosts import HostResolutions
 from spotsieve.stream.sharding.records.frame import ColumnReader, ColumnWriter, ascending
 from spotsieve.stream.sharding.responses import Entries
-from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
+from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS
 
 _PARTITION_SHIFT = 2**31
 

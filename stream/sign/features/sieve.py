@@ -30,9 +30,9 @@ from spotsieve.stream.sign.text.batch import (
     scan_state,
 )
 from spotsieve.stream.sign.text.html.elements import section_of
-from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS, title_words
 from spotsieve.stream.sign.text.machine import load_int, load_word
 from spotsieve.stream.sign.text.scan_layout import Blocks, empty_blocks, unpack_blocks
+from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS, title_words
 
 MOST_SHINGLE_WORDS = 15
 MOST_MINIMA = 255
@@ -74,7 +74,8 @@ class SievedPages:
     different  minima_bounds: int64[n + 1]
     blocks: uint64[b], packed blocks (stream/base/page_text.py)  block_bounds: int64[n + 1]
     samples: uint64[s], sampled shingles (stream/base/page_text.py)  sample_bounds: int64[n + 1]
-    titles: uint16[t], words of titles (text/html/skips.py)  title_bounds: int64[n + 1]
+    titles: uint16[t], words of titles (text/words.py)  title_bounds: int64[n + 1]
+    headline: uint16[n], hash of two words of the title without the name of the site; 0 without a title
     """
 
     token_counts: NDArray[np.int32]
@@ -92,6 +93,7 @@ class SievedPages:
     sample_bounds: NDArray[np.int64]
     titles: NDArray[np.uint16]
     title_bounds: NDArray[np.int64]
+    headline: NDArray[np.uint16]
 
     def __len__(self) -> int:
         return len(self.token_counts)
@@ -240,6 +242,7 @@ def _joined(parts: list[SievedPages]) -> SievedPages:
             bounds,
             none.astype(np.uint16),
             bounds,
+            none.astype(np.uint16),
         )
     first, second = parts
     columns = {
@@ -333,6 +336,7 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
     packed, packed_bounds = np.empty(_most(batch, MOST_BLOCKS), dtype=np.uint64), np.zeros(pages + 1, dtype=np.int64)
     samples, sample_bounds = np.empty(_most(batch, MOST_SAMPLES), dtype=np.uint64), np.zeros(pages + 1, dtype=np.int64)
     titles, title_bounds = np.empty(pages * MOST_TITLE_WORDS, dtype=np.uint16), np.zeros(pages + 1, dtype=np.int64)
+    headline = np.zeros(pages, dtype=np.uint16)
     explains = state[scan_layout.TRACE // 8] != 0
     kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
     room = make_text_buffers(256, 1024)
@@ -366,7 +370,8 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
         )
         sample_bounds[page + 1] = sample_bounds[page] + sampled
         written = title_bounds[page]
-        title_bounds[page + 1] = written + title_words(np.int64(state.ctypes.data), titles, written)
+        found, headline[page] = title_words(np.int64(state.ctypes.data), titles, written)
+        title_bounds[page + 1] = written + found
     return (
         token_counts,
         kept_counts,
@@ -383,4 +388,5 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
         sample_bounds,
         titles[: title_bounds[pages]].copy(),
         title_bounds,
+        headline,
     )

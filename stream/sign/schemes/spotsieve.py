@@ -113,6 +113,7 @@ class SpotsieveScheme:
             features=sieved.minima,
             features_bounds=sieved.minima_bounds,
             site=hash_sites(owners),
+            headline=sieved.headline * judged,
             blocks=blocks,
             blocks_bounds=blocks_bounds,
             samples=samples,

@@ -6,6 +6,9 @@ composed, or not in order, is normalised when it ends (stream/sign/text/normalis
 
 It is the slow path. The scanner of markup (html/scan.py) and `read_ascii` take plain ASCII words in strides, and leave
 all other text to these functions. They also record tokens and blocks in the state (stream/sign/text/scan_layout.py).
+
+The title of a page consists of the words of the first <title> outside svg and math, which is not part of any block. The
+scanner of markup only records its place, so its words are read once per page.
 """
 
 import numpy as np
@@ -40,6 +43,7 @@ from spotsieve.stream.sign.text.machine import (
     byte_at,
     load_int,
     load_int32,
+    load_word,
     put_byte,
     put_int,
     put_int32,
@@ -309,3 +313,116 @@ def spell_mark(state, entry, length):  # int64, int64, int64 -> None
     added = encode(load_int(state + scan_layout.SPELLED) + size, entry >> 3 & CODE_POINT_MASK)
     put_int(state + scan_layout.LAST_MARK, (size + added) << ORDER_BITS | order)
     put_int(state + scan_layout.WORD_LENGTH, (length + added) | (scan_layout.DISORDERED if disordered else 0))
+
+
+MOST_TITLE_WORDS = 10
+"""Only the first 10 different words of a title are kept."""
+TITLE_WORD_BITS = 16
+"""A word of a title is this number of the highest bits of its token's hash."""
+
+LEAST_HEADLINE = 4
+"""A headline has so many words at least. If no part of a title has, the title as a whole serves."""
+
+_SHIFT = np.uint64(64 - TITLE_WORD_BITS)
+_NO_WORD = 1 << TITLE_WORD_BITS
+
+
+@part
+def title_words(state, titles, first):  # int64 address, uint16[>= first + MOST_TITLE_WORDS], int64 -> int64, uint16
+    """Write the words of a scanned page's title to titles[first:], ascending and all different.
+
+    Returns their number, and the headline: a hash of two words of the title without the name of the site; 0 without a
+    title.
+
+    The tokens of the title are written temporarily after those of the page. There is room, because no byte is in both.
+    """
+    start, end = load_int(state + scan_layout.TITLE_START), load_int(state + scan_layout.TITLE_END)
+    if start >= end:
+        return np.int64(0), np.uint16(0)
+    count, traced = load_int(state + scan_layout.TOKEN_COUNT), load_int(state + scan_layout.TRACE_LENGTH)
+    longest, longest_end, parts = count, count, 0
+    while start < end:
+        before = load_int(state + scan_layout.TOKEN_COUNT)
+        part_end, following = _title_part(state, start, end)
+        spell(state, read_ascii(state, start, part_end), part_end, scan_layout.ESCAPABLE)
+        close_word(state)
+        behind = load_int(state + scan_layout.TOKEN_COUNT)
+        if behind - before > longest_end - longest:
+            longest, longest_end = before, behind
+        parts += behind > before
+        start = following
+    tokens, behind = load_int(state + scan_layout.TOKENS), load_int(state + scan_layout.TOKEN_COUNT)
+    put_int(state + scan_layout.TOKEN_COUNT, count)
+    put_int(state + scan_layout.TRACE_LENGTH, traced)
+    if parts > 1 and longest_end - longest < LEAST_HEADLINE:
+        longest, longest_end = count, behind
+    last = first
+    for token in range(count, behind):
+        if last - first == MOST_TITLE_WORDS:
+            break
+        last = _add_word(titles, first, last, tokens, token)
+    return last - first, _headline(tokens, longest, min(longest_end, longest + MOST_TITLE_WORDS))
+
+
+@part
+def _title_part(state, address, end):  # int64, int64, int64 -> int64, int64
+    """The end of the part of a title that begins at `address`, and the address of the next part.
+
+    Parts are divided by '|', or by other signs that stand alone between blanks, except '&' and '+'.
+    """
+    sign, after_blank = np.int64(0), False
+    while address < end:
+        character, length = np.int64(byte_at(address)), np.int64(1)
+        if character >= 0x80:
+            character, length = decode(address, end)
+        elif character == 38:
+            referred, _, length = reference(state, address, end)
+            character = referred if length > 1 else character
+        if character == 124:
+            return address, address + length
+        if character <= 32 or character == 0xA0:
+            if sign > 0:
+                return sign, address
+            after_blank = True
+        elif character_entry(state, character) & CLASS_MASK == SEPARATOR and character != 38 and character != 43:
+            if after_blank:
+                sign = address
+            after_blank = False
+        else:
+            sign, after_blank = np.int64(0), False
+        address += length
+    return end, end
+
+
+@part
+def _add_word(titles, first, last, tokens, token):  # uint16[...], int64, int64, int64 address, int64 -> int64
+    """Add the word of a token to the ascending words titles[first:last], unless it is there. Returns their end."""
+    word = np.uint16(load_word(tokens + (token << 3)) >> _SHIFT)
+    place = last
+    while place > first and titles[place - 1] >= word:
+        place -= 1
+    if place < last and titles[place] == word:
+        return last
+    for moved in range(last, place, -1):
+        titles[moved] = titles[moved - 1]
+    titles[place] = word
+    return last + 1
+
+
+@part
+def _headline(tokens, first, end):  # int64 address, int64, int64 -> uint16
+    """A hash of the two smallest words of a part of a title; 0 without a word.
+
+    Two words, because sites shorten a headline, or begin it with a rubric.
+    """
+    low, high = np.uint64(_NO_WORD), np.uint64(_NO_WORD)
+    for token in range(first, end):
+        word = load_word(tokens + (token << 3)) >> _SHIFT
+        if word < low:
+            low, high = word, low
+        elif low < word < high:
+            high = word
+    if first >= end:
+        return np.uint16(0)
+    mixed = (low << np.uint64(TITLE_WORD_BITS + 1) | high) * np.uint64(0x9E3779B97F4A7C15)
+    return np.uint16(mixed >> _SHIFT | _U1)

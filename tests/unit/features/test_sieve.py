@@ -93,6 +93,7 @@ def test_real_pages_give_the_twins_columns(name: str, every: int) -> None:
             list(expected.body),
             expected.features,
             expected.language,
+            expected.headline,
             expected.minima,
             expected.packed,
             expected.samples,
@@ -160,7 +161,7 @@ def test_an_empty_batch_and_an_empty_page_have_empty_columns() -> None:
     assert len(sieved([])) == 0
     assert sieved([]).blocks.dtype == sieved([]).samples.dtype == np.uint64
     (row,) = rows(sieved([b""]))
-    assert row == (0, 0, 0, False, [0, 0], 0, 0, [], [], [], [])
+    assert row == (0, 0, 0, False, [0, 0], 0, 0, 0, [], [], [], [])
     assert blocks_of(b"", True) == []
 
 

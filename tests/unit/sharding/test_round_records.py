@@ -31,7 +31,7 @@ from spotsieve.stream.sharding.records.shard import (
 )
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sign.text.html.skips import MOST_TITLE_WORDS
+from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS
 from tests.fixtures.states.round_records import (
     CONFIRMS,
     FIRST,

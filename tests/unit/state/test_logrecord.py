@@ -447,7 +447,7 @@ def test_columns_left_out_and_columns_read_are_of_one_type_with_those_of_sign() 
     """Kernels are compiled for arrays that may be written, before a worker is ready."""
     found = decode(encode(dataclasses.replace(one_page(), host=np.zeros(1, np.uint64)), WRITER, 0, DIGEST)).signatures
     arrays = [column for name in found.__slots__ if isinstance(column := getattr(found, name), np.ndarray)]
-    assert len(arrays) == 22
+    assert len(arrays) == 23
     assert all(array.flags.writeable for array in arrays)
 
 
@@ -465,6 +465,7 @@ def test_the_record_of_a_page_with_all_columns_takes_at_most_1650_bytes_and_addr
         features_bounds=np.arange(pages + 1) * 8,
         sketch=random.integers(0, 2**64, (pages, 8), np.uint64),
         site=random.integers(0, 2**16, pages).astype(np.uint16),
+        headline=random.integers(0, 2**16, pages).astype(np.uint16),
         blocks=np.tile(np.array(blocks, np.uint64), pages),
         blocks_bounds=np.arange(pages + 1) * 25,
         samples=np.tile(np.array(samples, np.uint64), pages),

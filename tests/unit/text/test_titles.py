@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
-from spotsieve.stream.sign.features.sieve import SieveSettings, blocks_of, sieve_pages
+from spotsieve.stream.sign.features.sieve import SievedPages, SieveSettings, blocks_of, sieve_pages
 from spotsieve.stream.sign.text.hashing import hash_token
 
 
-def title_of(page: str, markup: bool = True) -> list[int]:
+def sieved(page: str, markup: bool = True) -> SievedPages:
     buffer = np.frombuffer(page.encode(), np.uint8)
-    found = sieve_pages(buffer, np.array([0, len(buffer)]), markup, SieveSettings())
+    return sieve_pages(buffer, np.array([0, len(buffer)]), markup, SieveSettings())
+
+
+def title_of(page: str, markup: bool = True) -> list[int]:
+    found = sieved(page, markup)
     assert found.title_bounds.tolist() == [0, len(found.titles)]
     return list(map(int, found.titles))
 
@@ -60,3 +64,37 @@ def test_plain_text_has_no_title() -> None:
 def test_a_title_stays_out_of_the_blocks() -> None:
     (block,) = blocks_of(b"<p>be<title>Blue &amp; lamp</title>fore", True)
     assert block.tokens == ("before",)
+
+
+HEADLINE = "Old bridge reopens after repairs"
+SITES = ("The Mill Post", "Daily Bugle", "Nachrichten aus Wörgl", "日本経済", "A & B News")
+
+
+def headline_of(title: str) -> int:
+    (found,) = sieved(f"<title>{title}</title><p>text").headline.tolist()
+    return int(found)
+
+
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize(
+    "divider", [" | ", "|", " - ", " – ", " &#8211; ", " &raquo; ", " :: ", " « ", "\n-\n", "&nbsp;·&nbsp;"]
+)
+def test_a_headline_is_the_same_on_every_site(site: str, divider: str) -> None:
+    alone = headline_of(HEADLINE)
+    assert alone > 0
+    assert headline_of(f"{HEADLINE}{divider}{site}") == headline_of(f"{site}{divider}{HEADLINE}") == alone
+    assert headline_of(f"{HEADLINE}{divider}{site}{divider}News") == alone
+
+
+@pytest.mark.parametrize(
+    "title", ["Bed & breakfast by the river", "A + B of the river", "Twenty-one rivers of the north"]
+)
+def test_these_signs_do_not_divide_a_title(title: str) -> None:
+    words = title.split()
+    assert headline_of(title) == headline_of(" ".join(reversed(words)))
+    assert headline_of(title) == headline_of(f"{title} | site")
+
+
+def test_a_title_without_a_long_part_is_a_headline_as_a_whole() -> None:
+    assert headline_of("Contact us | Mill Post") == headline_of("Contact us Mill Post") != headline_of("Contact us")
+    assert headline_of("") == headline_of(" | - ") == 0

@@ -1,32 +1,24 @@
-"""Finds the ends of markup without text (comments, scripts, raw text, irregular tags), attributes, and a title's words.
+"""Finds the ends of markup without text (comments, scripts, raw text, irregular tags), and attributes.
 
 The rules are from the HTML standard. Every function returns an address not beyond `end`. Unclosed markup reaches to
 the end of the page, so no byte is searched twice and the time is linear in the page.
 
 Attributes decide whether a tag closes itself, whether an <a> is a link, and whether a <template> is a declarative
 shadow root. Functions that read them take the address after the tag's name, and as `end` the address of its '>'.
-
-The title consists of the words of the first <title> outside svg and math, which is not part of any block. The scanner
-only records its place (stream/sign/text/html/scan.py), so its words are read once per page.
 """
 
 import numpy as np
 
 from spotsieve.stream.base.jit import part
-from spotsieve.stream.sign.text import scan_layout
 from spotsieve.stream.sign.text.machine import (
     byte_at,
     dashes_mask,
     equal_mask,
-    load_int,
-    load_word,
     lowered16,
-    put_int,
     raw_end_mask,
     tag_masks,
     trailing_zeros,
 )
-from spotsieve.stream.sign.text.words import close_word, read_ascii, spell
 
 _U1 = np.uint64(1)
 BLANKS = np.uint64(1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | 1 << 32)
@@ -359,43 +351,3 @@ def is_shadow_root(address, end):  # int64, int64 -> bool
         return False
     first, _ = lowered16(value, length)
     return first == (_OPEN if length == 4 else _CLOSED)
-
-
-MOST_TITLE_WORDS = 10
-"""Only the first 10 different words of a title are kept."""
-TITLE_WORD_BITS = 16
-"""A word of a title is this number of the highest bits of its token's hash."""
-
-_SHIFT = np.uint64(64 - TITLE_WORD_BITS)
-
-
-@part
-def title_words(state, titles, first):  # int64 address, uint16[>= first + MOST_TITLE_WORDS], int64 -> int64
-    """Write the words of a scanned page's title to titles[first:], ascending and all different. Returns their number.
-
-    The tokens of the title are written temporarily after those of the page. There is room, because no byte is in both.
-    """
-    start, end = load_int(state + scan_layout.TITLE_START), load_int(state + scan_layout.TITLE_END)
-    if start >= end:
-        return np.int64(0)
-    count, traced = load_int(state + scan_layout.TOKEN_COUNT), load_int(state + scan_layout.TRACE_LENGTH)
-    spell(state, read_ascii(state, start, end), end, scan_layout.ESCAPABLE)
-    close_word(state)
-    tokens, behind = load_int(state + scan_layout.TOKENS), load_int(state + scan_layout.TOKEN_COUNT)
-    put_int(state + scan_layout.TOKEN_COUNT, count)
-    put_int(state + scan_layout.TRACE_LENGTH, traced)
-    last = first
-    for token in range(count, behind):
-        word = np.uint16(load_word(tokens + (token << 3)) >> _SHIFT)
-        place = last
-        while place > first and titles[place - 1] >= word:
-            place -= 1
-        if place < last and titles[place] == word:
-            continue
-        for moved in range(last, place, -1):
-            titles[moved] = titles[moved - 1]
-        titles[place] = word
-        last += 1
-        if last - first == MOST_TITLE_WORDS:
-            break
-    return last - first
