@@ -106,6 +106,7 @@ class _Client(asyncio.Protocol):
     def __init__(self) -> None:
         self.answered: asyncio.Future[None] | None = None
         self._read = b""
+        self._lost: RuntimeError | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -117,19 +118,20 @@ class _Client(asyncio.Protocol):
             return
         self._read = b""
         if self.answered is None or self.answered.done():
-            return  # connection_lost() says it
+            return  # A response without a request, before the service closes the connection.
         if head.startswith(b"HTTP/1.1 200"):
             self.answered.set_result(None)
         else:
             self.answered.set_exception(RuntimeError(f"refused: {(head + body)[:300]!r}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self.answered is None:
-            self.answered = asyncio.get_running_loop().create_future()
-        if not self.answered.done():
-            self.answered.set_exception(RuntimeError(f"the service closed the connection: {exc}"))
+        self._lost = RuntimeError(f"the service closed the connection: {exc}")
+        if self.answered is not None and not self.answered.done():
+            self.answered.set_exception(self._lost)
 
     async def ask(self, request: bytes) -> None:
+        if self._lost is not None:
+            raise self._lost
         self.answered = asyncio.get_running_loop().create_future()
         self._transport.write(request)  # type: ignore[attr-defined]
         await self.answered

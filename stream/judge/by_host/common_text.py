@@ -1,4 +1,4 @@
-"""Common text: blocks that stand on several hosts under different titles, such as notices and the texts of a theme.
+"""Common text: blocks that stand on several hosts under different headlines, such as notices and the texts of a theme.
 
 A copy of an article stands on many hosts too, but mostly under the same headline, which is the title without the name
 of the site. So for every block two sketches are kept: of the hosts that showed it, and of the headlines under which
@@ -30,8 +30,8 @@ LEAST_WORDS = 8
 LEAST_HOSTS = 3
 """Of 16 bits, three hosts set three with a chance of 0.82, and four hosts at least three with 0.95."""
 NOTICE_BITS = 12
-"""Of 16 bits: about 22 hosts set 12. A block that 22 hosts showed under 22 titles is a notice: no page says it, and it
-counts as template text on every host. An article is on fewer hosts, or under one title."""
+"""Of 16 bits: about 22 hosts set 12. A block that 22 hosts showed under 22 headlines is a notice: no page says it, and
+it counts as template text on every host. An article is on fewer hosts, or under one headline."""
 LEAST_PHRASED, SMALLEST = 20, 3
 """The words of a block that is also counted under its SMALLEST smallest shingles."""
 NO_COMMON_TEXT, COMMON_TEXT, NOTICE = np.uint8(0), np.uint8(1), np.uint8(2)

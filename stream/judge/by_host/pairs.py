@@ -18,12 +18,13 @@ More is required where less is known:
 - An excerpt with an answer is no copy: the longer the indexed page, the less may be missing (EXCERPT).
 - Containment that is estimated by a sample must be above the required one by MARGIN standard errors.
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
-  In blocks of their own they may have FRESH_TEXT fresh words, however long they are: a page may show other pages too.
+  If more than FRESH_TEXT words lie in fresh blocks, at most FRESH_TEXT words may be fresh, however long the page is: it
+  may show other pages too.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
   words may be template text. The rest must be contained as much as otherwise required, with at most FRESH_TEXT fresh
   words under another title or in blocks of their own; or else no word may be fresh, and hardly any beside it
-  (YOUNG_FRESH). Under the same title, an edited copy differs from a page that
-  fills the same template: its fresh words are scattered over its blocks, not in blocks of their own (EDITED_BLOCKS).
+  (YOUNG_FRESH). Under the same title, an edited copy differs from a page that fills the same template: its fresh words
+  are scattered over its blocks, not in blocks of their own (EDITED_BLOCKS).
 
 Pages of one host that differ in numbers only are variants: policy.variants says whether they are copies.
 
@@ -91,8 +92,8 @@ edited words that lie close together."""
 FRESH_TEXT = 20.0
 """All text may have this many fresh words, however many of its words are in blocks of links. Links are never fresh, so
 the fresh words are compared with the other words. A page of a host whose template text is unknown may have no more,
-unless it is an edited copy, and under no other title. Nor may any page beside a page of its host under another title
-have more in blocks of their own."""
+unless it is an edited copy, and under no other title. The same limit holds beside a page of one host under another
+title, if more than FRESH_TEXT words lie in fresh blocks."""
 LEAST_MAIN_ON_HOST = 60
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
 the other text is compared too if there is as much other prose, or much more other text: a page that joins two texts is

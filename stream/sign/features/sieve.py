@@ -32,7 +32,7 @@ from spotsieve.stream.sign.text.batch import (
 from spotsieve.stream.sign.text.html.elements import section_of
 from spotsieve.stream.sign.text.machine import load_int, load_word
 from spotsieve.stream.sign.text.scan_layout import Blocks, empty_blocks, unpack_blocks
-from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS, title_words
+from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS, read_title
 
 MOST_SHINGLE_WORDS = 15
 MOST_MINIMA = 255
@@ -370,7 +370,7 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
         )
         sample_bounds[page + 1] = sample_bounds[page] + sampled
         written = title_bounds[page]
-        found, headline[page] = title_words(np.int64(state.ctypes.data), titles, written)
+        found, headline[page] = read_title(np.int64(state.ctypes.data), titles, written)
         title_bounds[page + 1] = written + found
     return (
         token_counts,

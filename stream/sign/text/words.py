@@ -321,14 +321,14 @@ TITLE_WORD_BITS = 16
 """A word of a title is this number of the highest bits of its token's hash."""
 
 LEAST_HEADLINE = 4
-"""A headline has so many words at least. If no part of a title has, the title as a whole serves."""
+"""The least words of a part of a title that is a headline. If no part has as many, the whole title is the headline."""
 
 _SHIFT = np.uint64(64 - TITLE_WORD_BITS)
 _NO_WORD = 1 << TITLE_WORD_BITS
 
 
 @part
-def title_words(state, titles, first):  # int64 address, uint16[>= first + MOST_TITLE_WORDS], int64 -> int64, uint16
+def read_title(state, titles, first):  # int64 address, uint16[>= first + MOST_TITLE_WORDS], int64 -> int64, uint16
     """Write the words of a scanned page's title to titles[first:], ascending and all different.
 
     Returns their number, and the headline: a hash of two words of the title without the name of the site; 0 without a
