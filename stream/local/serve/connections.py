@@ -252,6 +252,9 @@ class GuardedProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(part)
             except httptools.HttpParserUpgrade as upgrade:
+                if self.parser.get_method() == b"CONNECT":
+                    self.cycle.keep_alive = False  # The application answers 405. No HTTP follows the headers.
+                    return
                 (end,) = upgrade.args
                 head = [
                     b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
@@ -331,7 +334,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _offers_upgrade(self) -> bool:
-        """Whether _parse() gives the current message to a new parser. CONNECT is no offer, and is refused."""
+        """Whether _parse() gives the current message to a new parser. CONNECT is no offer, and is answered."""
         return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"
 
     # Limits

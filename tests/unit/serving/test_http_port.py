@@ -181,6 +181,20 @@ def test_a_request_that_offers_another_protocol_is_answered_with_its_body(asking
             received += part
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/v1/lookup"])
+@pytest.mark.parametrize("rest", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01"])
+def test_connect_to_a_path_gets_one_response_and_the_connection_closes(
+    asking: HttpPort, path: str, rest: bytes
+) -> None:
+    with socket.create_connection(("127.0.0.1", asking.number), timeout=SECONDS / 4) as client:
+        client.sendall(b"CONNECT %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode() + rest)
+        received = b""
+        while part := client.recv(65_536):
+            received += part
+    assert received.startswith(b"HTTP/1.1 405")
+    assert received.count(b"HTTP/1.1") == 1
+
+
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
