@@ -16,12 +16,16 @@ EXPECTED = (
     Expectation(
         f"{_PROTOCOL}.__init__",
         "(self, config, server_state, app_state, _loop=None)",
-        uses=("HttpRequestParser", "client", "cycle", "flow", "headers", "parser", "pipeline", "transport"),
+        uses=(
+            *("HttpRequestParser", "client", "cycle", "flow", "headers", "loop", "parser", "pipeline", "transport"),
+            *("timeout_keep_alive", "timeout_keep_alive_task"),
+        ),
     ),
     Expectation(f"{_PROTOCOL}.connection_made", "(self, transport)", uses=("client", "flow", "transport")),
     Expectation(f"{_PROTOCOL}.connection_lost", "(self, exc)", uses=("cycle", "disconnected", "message_event")),
     Expectation(f"{_PROTOCOL}.data_received", "(self, data)", uses=("_unset_keepalive_if_required", "feed_data")),
-    Expectation(f"{_PROTOCOL}._unset_keepalive_if_required", "(self)"),
+    Expectation(f"{_PROTOCOL}._unset_keepalive_if_required", "(self)", uses=("cancel", "timeout_keep_alive_task")),
+    Expectation(f"{_PROTOCOL}.timeout_keep_alive_handler", "(self)", uses=("close",)),
     Expectation(f"{_PROTOCOL}.pause_writing", "(self)"),
     Expectation(f"{_PROTOCOL}.resume_writing", "(self)"),
     Expectation(f"{_PROTOCOL}.on_message_begin", "(self)", uses=("expect_100_continue", "headers", "scope", "url")),
@@ -32,7 +36,11 @@ EXPECTED = (
     ),
     Expectation(f"{_PROTOCOL}.on_body", "(self, body)", uses=("cycle", "response_complete")),
     Expectation(f"{_PROTOCOL}.on_message_complete", "(self)", uses=("cycle", "response_complete")),
-    Expectation(f"{_PROTOCOL}.on_response_complete", "(self)", uses=("pipeline",)),
+    Expectation(
+        f"{_PROTOCOL}.on_response_complete",
+        "(self)",
+        uses=("call_later", "pipeline", "timeout_keep_alive_handler", "timeout_keep_alive_task"),
+    ),
     Expectation("uvicorn.protocols.http.flow_control:FlowControl.pause_reading", "(self)", uses=("read_paused",)),
     Expectation(
         f"{_CYCLE}.__init__", uses=("disconnected", "keep_alive", "message_event", "response_complete", "transport")

@@ -271,6 +271,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MOST_PIPELINED:
             self._fail(_PIPELINED)
         super().on_message_begin()
+        self._unset_keepalive_if_required()  # The message may be behind a body in the same data.
         self.scope[CONNECTION] = self  # type: ignore[literal-required]  # An extension of ASGI's keys.
         if self.phase is not ConnectionPhase.HEAD:
             self.phase, self._since, self._unread = ConnectionPhase.HEAD, time.monotonic(), 0
@@ -312,6 +313,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
         elif self.cycle.response_complete:
             self._rest()
+            # uvicorn started this timer at the response, and the rest of the body stopped it.
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def on_response_complete(self) -> None:
         if self.is_lost:

@@ -15,12 +15,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.base.settings.runtime import ServeSettings
 from spotsieve.stream.cli import main
-from spotsieve.stream.local.serve.connections import client_of
+from spotsieve.stream.local.serve.connections import Connections, GuardedProtocol, client_of
 from spotsieve.stream.local.serve.fairness import (
     FLOOD_TURNS,
     RECENT_SECONDS,
@@ -33,6 +36,7 @@ from spotsieve.stream.local.serve.fairness import (
     RecentClients,
     Turns,
 )
+from spotsieve.stream.local.serve.judge_thread import ServeMetrics
 from spotsieve.stream.local.serve.server import Access, tls_context
 from spotsieve.stream.local.serve.wire import BatchTooLargeError, read_page, read_pages
 from tests.conftest import REPOSITORY
@@ -137,6 +141,30 @@ def test_a_client_that_sends_a_body_to_a_path_without_one_is_cut_off(port: HttpP
         while part := client.recv(65_536):
             received += part
     assert received.startswith(b"HTTP/1.1 200")
+
+
+async def _refuse(_: Scope, __: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body"})
+
+
+@pytest.mark.parametrize("parts", [[b"x" * 9], [b"x" * 4, b"x" * 5]], ids=len)
+async def test_a_connection_that_is_idle_after_a_refused_body_is_closed(parts: list[bytes]) -> None:
+    config = uvicorn.Config(_refuse, http="httptools", lifespan="off", ws="none", log_config=None, timeout_keep_alive=1)
+    state, connections = ServerState(), Connections(ServeSettings(), ServeMetrics().refused_connections)
+    loop = asyncio.get_running_loop()
+    async with await loop.create_server(lambda: GuardedProtocol(config, state, connections), "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(HEAD + b"Content-Length: 9\r\n\r\n")
+        for part in parts:
+            if part is parts[0]:
+                response = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SECONDS)
+                assert response.startswith(b"HTTP/1.1 413")
+            assert connections.open == 1
+            writer.write(part)
+            await asyncio.sleep(0.1)  # Time itself: the parts must arrive apart.
+        assert await asyncio.wait_for(reader.read(), SECONDS / 4) == b""
+        writer.close()
 
 
 @pytest.mark.guarantee("ordinary look-ups are answered", fault="connections of hostile clients")
