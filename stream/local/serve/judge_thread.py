@@ -96,7 +96,7 @@ class _Opening(threading.Thread):
         """Open the state, and give it or the error to the event loop."""
         try:
             state = self._open_state()
-        except Exception as error:
+        except BaseException as error:
             settle, close = partial(self._fail, error), None
         else:
             settle, close = partial(self._succeed, state), state.close
@@ -106,13 +106,21 @@ class _Opening(threading.Thread):
             if close is not None:
                 close()
 
+    def result(self) -> Deduplicator | None:
+        """The state, if the event loop has it."""
+        opened = self.opened
+        return opened.result() if opened.done() and not opened.cancelled() and opened.exception() is None else None
+
     def _succeed(self, state: Deduplicator) -> None:
         if self.opened.done():
             state.close()
         else:
             self.opened.set_result(state)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
+        if not isinstance(error, Exception):  # Such as a panic of RocksDB's bindings. Callers catch Exception.
+            cause, error = error, RuntimeError(f"opening the state failed with {type(error).__name__}: {error}")
+            error.__cause__ = cause
         if not self.opened.done():
             self.opened.set_exception(error)
 
@@ -144,7 +152,7 @@ class JudgeThread:
         self._thread = ThreadPoolExecutor(1, "spotsieve-serve")
         self._opening: _Opening | None = None
         self._deduplicator: Deduplicator | None = None
-        self._opened_at = time.monotonic()
+        self._opened_at = 0.0
         self.failure = ""
         self.stopping = False
         self.known_pages = 0
@@ -155,8 +163,8 @@ class JudgeThread:
             "Pages indexed in the state, at the last batch or refresh.",
             lambda: self.known_pages,
         )
-        age = "Seconds since the state was opened. Look-ups do not see pages that others indexed since."
-        metrics.watch("spotsieve_serve_state_age_seconds", age, lambda: time.monotonic() - self._opened_at)
+        age = "Seconds since the state was opened, 0 before. Look-ups do not see pages that others indexed since."
+        metrics.watch("spotsieve_serve_state_age_seconds", age, self._age)
 
     @property
     def is_opening(self) -> bool:
@@ -170,7 +178,11 @@ class JudgeThread:
 
         def open_ready() -> Deduplicator:
             state = self._open_state()
-            state.query_batch([CrawledPage("made up", "", "<p>A page that loads all kernels.</p>")])
+            try:
+                state.query_batch([CrawledPage("made up", "", "<p>A page that loads all kernels.</p>")])
+            except BaseException:
+                state.close()
+                raise
             return state
 
         self._use(await self._opened(open_ready))
@@ -234,14 +246,20 @@ class JudgeThread:
             self._metrics.refreshes.labels("done").inc()
 
     def close(self) -> bool:
-        """Finish the current batch, and close the state. Returns whether no state is still being opened."""
+        """Finish the current batch, and close the state. Returns whether a state is still being opened."""
         self._thread.shutdown(wait=True)
         if self._deduplicator is not None:
             self._deduplicator.close()
         if self._opening is None:
-            return True
+            return False
         self._opening.join(ABANDON_SECONDS)
-        return not self._opening.is_alive()
+        unused = self._opening.result()
+        if unused is not None and unused is not self._deduplicator:
+            unused.close()  # The task that waited for it was cancelled before it went on.
+        return self._opening.is_alive()
+
+    def _age(self) -> float:
+        return 0.0 if self.is_opening else time.monotonic() - self._opened_at
 
     async def _opened(self, open_state: Callable[[], Deduplicator]) -> Deduplicator:
         self._opening = _Opening(open_state)

@@ -289,7 +289,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish the current requests; a second signal ends at once.
 
-    The port answers while the state is opened, because probes must tell a slow start from a dead process.
+    The port answers while the state is opened, because probes must tell a slow start from a dead process. Ends the
+    process with exit code 0 if a state is still being opened when it stops.
 
     open_state: opens the state, in another thread  batch_pages: limit on the pages of requests judged together
     adds: whether pages can be added  refreshes: whether to reopen the state every refresh_seconds
@@ -298,10 +299,9 @@ def serve(
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        is_done = runner.run(_serve(settings, listening, open_state, batch_pages, adds, refreshes))
-    if not is_done:
-        # A thread still opens a state, perhaps for minutes: its owner does not respond, or it is large. The state is as
-        # after a kill -9.
+        still_opening = runner.run(_serve(settings, listening, open_state, batch_pages, adds, refreshes))
+    if still_opening:
+        # Perhaps for minutes: the owner of the state does not respond, or the state is large. It is as after a kill -9.
         os._exit(EXIT_OK)
 
 
@@ -313,7 +313,7 @@ async def _serve(
     adds: bool,
     refreshes: bool,
 ) -> bool:
-    """Serve, and return whether no thread is left."""
+    """Serve, and return whether a thread still opens a state."""
     access, context = Access(settings, listening.getsockname()[0]), tls_context(settings)
     metrics = ServeMetrics()
     connections = Connections(settings, metrics.refused_connections)
@@ -371,11 +371,11 @@ async def _serve(
                 logger().warning("anyone who reaches this port can use it; set serve.token_file, or use a proxy")
             await server.serve([listening])
     finally:
-        is_done = judge_thread.close()
+        still_opening = judge_thread.close()
     if faults:
         raise faults[0]
     logger().info("stopped", known_pages=judge_thread.known_pages)
-    return is_done
+    return still_opening
 
 
 class _Server(uvicorn.Server):

@@ -154,7 +154,7 @@ class Answers:
 
     def close(self) -> bool:
         self.closed = True
-        return True
+        return False
 
 
 @pytest.mark.timeout(30)

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -116,6 +116,68 @@ async def test_a_state_that_fails_is_told_to_all_and_mended_by_a_refresh() -> No
     await asyncio.gather(*tasks, return_exceptions=True)
     with pytest.raises(ValueError, match="closed"):
         broken.query("a", "", "")
+    port.close()
+
+
+class Panic(BaseException):
+    """An error that is no Exception, as pyo3 raises for a panic."""
+
+
+@pytest.mark.parametrize(
+    "error", [Panic("made up"), SystemExit(3), StateError("the state", "made up", None, "mend it")]
+)
+async def test_whatever_ends_the_opening_of_a_state_is_an_error_of_it(error: BaseException) -> None:
+    def fail() -> Deduplicator:
+        raise error
+
+    port = JudgeThread(fail, ServeSettings(), 64, ServeMetrics())
+    with pytest.raises((RuntimeError, StateError), match=r"made up|SystemExit: 3"):
+        await asyncio.wait_for(port.open(), SECONDS / 4)
+    assert not port.close()
+
+
+async def test_a_state_is_closed_if_its_first_look_up_fails() -> None:
+    class Broken(Watched):
+        def query_batch(self, pages: Iterable[Any]) -> list[Verdict]:
+            raise Panic(pages)
+
+    seen = Broken()
+    port = JudgeThread(lambda: seen, ServeSettings(), 64, ServeMetrics())
+    with pytest.raises(RuntimeError, match="Panic"):
+        await asyncio.wait_for(port.open(), SECONDS / 4)
+    with pytest.raises(ValueError, match="closed"):
+        seen.query("a", "", "")
+    port.close()
+
+
+@pytest.mark.parametrize("is_refresh", [False, True])
+async def test_a_state_that_is_opened_just_before_the_stop_is_closed(is_refresh: bool) -> None:
+    states = [Watched(), Watched()] if is_refresh else [Watched()]
+    left = iter(states)
+    port = JudgeThread(lambda: next(left), ServeSettings(), 64, ServeMetrics())
+    if is_refresh:
+        await port.open()
+    before = port._opening
+    task = asyncio.create_task(port.refresh(0.01) if is_refresh else port.open())
+    while port._opening is before or not cast("Any", port._opening).opened.done():  # noqa: ASYNC110
+        await asyncio.sleep(0)  # The test must see the state before the task does.
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not port.close()
+    for state in states:
+        with pytest.raises(ValueError, match="closed"):
+            state.query("a", "", "")
+
+
+async def test_the_age_of_a_state_is_zero_until_it_is_open() -> None:
+    metrics, seen = ServeMetrics(), Watched()
+    port = JudgeThread(lambda: seen, ServeSettings(), 64, metrics)
+    await asyncio.sleep(0.01)  # Time itself.
+    assert metrics.registry.get_sample_value("spotsieve_serve_state_age_seconds") == 0
+    await port.open()
+    await asyncio.sleep(0.01)
+    assert 0 < cast("float", metrics.registry.get_sample_value("spotsieve_serve_state_age_seconds")) < SECONDS
     port.close()
 
 
