@@ -37,14 +37,12 @@ from spotsieve.stream.local.serve.connections import Connections, GuardedProtoco
 from spotsieve.stream.local.serve.endpoint import DEFECT, JudgeEndpoint
 from spotsieve.stream.local.serve.fairness import Capacity, Turns
 from spotsieve.stream.local.serve.judge_thread import OPENING, JudgeThread, ServeMetrics
-from spotsieve.stream.local.serve.wire import JSON, error_response, openapi_document, read_page, read_pages
+from spotsieve.stream.local.serve.wire import JSON, OPEN_PATHS, error_response, openapi_document, read_page, read_pages
 from spotsieve.stream.observe.health import listen
 from spotsieve.stream.observe.logs import logger
 
 LEAST_TOKEN = 16
 """Fewest characters of a token. `openssl rand -hex 32` makes a good one."""
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""Paths that need no token, because probes have none."""
 
 
 class AccessRefusal(NamedTuple):
@@ -320,15 +318,33 @@ async def _serve(
     metrics.watch("spotsieve_serve_connections", "Open connections.", lambda: connections.open)
     judge_thread = JudgeThread(open_state, settings, batch_pages, metrics)
     host, number = listening.getsockname()[:2]
+    server = _Server(
+        uvicorn.Config(
+            Port(settings, access, judge_thread, metrics, adds).app(),
+            http="httptools",
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=settings.stop_seconds,
+        ),
+        connections,
+        context,
+        judge_thread,
+    )
+    tasks = TaskScope()
+    fault: Exception | None = None
 
-    faults = list[Exception]()
-
-    async def judge() -> None:
+    async def open_and_work() -> None:
+        nonlocal fault
         try:
             await judge_thread.open()
         except Exception as error:
             # The server ends as after a signal: if it is cancelled before it listens, uvloop does not close.
-            faults.append(error)
+            fault = error
             judge_thread.stopping = server.should_exit = True
             return
         # A whole collection stops all responses: for 0.1 s among the compiler's objects, for 0.02 s among those of
@@ -347,33 +363,16 @@ async def _serve(
         await judge_thread.work()
 
     try:
-        server = _Server(
-            uvicorn.Config(
-                Port(settings, access, judge_thread, metrics, adds).app(),
-                http="httptools",
-                lifespan="off",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=settings.stop_seconds,
-            ),
-            connections,
-            context,
-            judge_thread,
-        )
-        async with TaskScope() as tasks:
+        async with tasks:
             tasks.start(connections.sweep())
-            tasks.start(judge())
+            tasks.start(open_and_work())
             if not access.needs_token and not is_loopback(host):
                 logger().warning("anyone who reaches this port can use it; set serve.token_file, or use a proxy")
             await server.serve([listening])
     finally:
         still_opening = judge_thread.close()
-    if faults:
-        raise faults[0]
+    if fault is not None:
+        raise fault
     logger().info("stopped", known_pages=judge_thread.known_pages)
     return still_opening
 

@@ -3,6 +3,7 @@ OpenAPI document, which is derived from the same types.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
@@ -263,6 +264,8 @@ def _plain(text: str) -> str:
 
 
 JSON = "application/json"
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+"""Paths that need no token, because probes have none."""
 REFUSALS = {
     400: "The request is not JSON.",
     403: "Host or Origin is not a name of the port (serve.allowed_hosts).",
@@ -311,14 +314,15 @@ def openapi_document(settings: ServeSettings, adds: bool) -> dict[str, Any]:
         paths[f"/v1/{act}"] = {"post": _operation(act, one, "PageRequest", "VerdictResponse")}
         paths[f"/v1/{act}/batch"] = {"post": _operation(f"{act}Batch", many, "PagesRequest", "VerdictsResponse")}
     paths["/metrics"] = {"get": _plain_schema("metrics", "Metrics for Prometheus.")}
+    paths["/healthz"] = {"get": _plain_schema("health", "200 unless the service must be restarted.")}
+    paths["/readyz"] = {"get": _plain_schema("readiness", "200 while the service accepts requests for verdicts.")}
     components: dict[str, Any] = {"schemas": schemas}
     if settings.token.get_secret_value():
         components["securitySchemes"] = {_TOKEN: {"type": "http", "scheme": "bearer"}}
-        for operation in (operation for path in paths.values() for operation in path.values()):
+        secured = (operations for path, operations in paths.items() if path not in OPEN_PATHS)
+        for operation in chain.from_iterable(operations.values() for operations in secured):
             operation["security"] = [{_TOKEN: []}]
             operation["responses"]["401"] = _body("ErrorResponse", _NO_TOKEN)
-    paths["/healthz"] = {"get": _plain_schema("health", "200 unless the service must be restarted.")}
-    paths["/readyz"] = {"get": _plain_schema("readiness", "200 while the service accepts requests for verdicts.")}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Spotsieve", "version": spotsieve.__version__, "description": about},

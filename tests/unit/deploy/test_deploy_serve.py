@@ -16,7 +16,8 @@ from bench.deploy.chart import (
 )
 from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.cli import _parser
-from spotsieve.stream.local.serve.server import OPEN_PATHS, Access
+from spotsieve.stream.local.serve.server import Access
+from spotsieve.stream.local.serve.wire import OPEN_PATHS
 
 *_, SERVE, OPERATOR = MANIFESTS
 HELM = helm_here()
