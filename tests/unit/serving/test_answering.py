@@ -173,10 +173,10 @@ async def test_a_state_that_is_opened_just_before_the_stop_is_closed(is_refresh:
 async def test_the_age_of_a_state_is_zero_until_it_is_open() -> None:
     metrics, seen = ServeMetrics(), Watched()
     port = JudgeThread(lambda: seen, ServeSettings(), 64, metrics)
-    await asyncio.sleep(0.01)  # Time itself.
+    await asyncio.sleep(0.01)  # Time itself: it is the age.
     assert metrics.registry.get_sample_value("spotsieve_serve_state_age_seconds") == 0
     await port.open()
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # Time itself: it is the age.
     assert 0 < cast("float", metrics.registry.get_sample_value("spotsieve_serve_state_age_seconds")) < SECONDS
     port.close()
 
