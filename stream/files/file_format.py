@@ -34,12 +34,12 @@ class RowPlace:
 
     batch: the pyarrow.RecordBatch of the row, or a pyarrow.Table without rows
     row: the number of the row in the batch
-    table: the file's pyarrow.parquet.FileMetaData, with its key-value metadata and codecs
+    metadata: the file's pyarrow.parquet.FileMetaData, with its key-value metadata and codecs
     """
 
     batch: Any
     row: int
-    table: Any
+    metadata: Any
 
 
 class Span(NamedTuple):

@@ -63,9 +63,9 @@ class ParquetSink(FormatWriter):
         if self._writer is None:
             # pyarrow would store the types that it read, with text in lists as dictionaries. The metadata of the input
             # has the types that the input was written with.
-            codec = _codec_of(place.table)
+            codec = _codec_of(place.metadata)
             self._writer = parquet.ParquetWriter(self._file, schema, compression=codec, store_schema=False)
-            self._writer.add_key_value_metadata(wide_metadata(place.table.metadata, record.added or ()))
+            self._writer.add_key_value_metadata(wide_metadata(place.metadata.metadata, record.added or ()))
             self._schema = schema
         elif schema is not self._schema and not schema.equals(self._schema):
             raise other_columns(self._name, schema, self._schema)
@@ -113,9 +113,9 @@ def _place_of(record: Record) -> RowPlace:
     return record.place
 
 
-def _codec_of(table: Any) -> str:
+def _codec_of(metadata: Any) -> str:
     """The compression of the first column of a file (pyarrow's FileMetaData), by pyarrow's name for writing."""
-    codec = table.row_group(0).column(0).compression if table.num_row_groups and table.num_columns else ""
+    codec = metadata.row_group(0).column(0).compression if metadata.num_row_groups and metadata.num_columns else ""
     return _CODECS.get(codec, "zstd")
 
 
@@ -280,7 +280,7 @@ def damage_error(name: str, error: BaseException) -> InputError:
     )
 
 
-def _records(batch: pa.RecordBatch, first: int, table: Any, body: str, most: int) -> Iterator[FileRecord]:
+def _records(batch: pa.RecordBatch, first: int, metadata: Any, body: str, most: int) -> Iterator[FileRecord]:
     sizes = row_bytes(batch)
     fitting = [row for row, size in enumerate(sizes.tolist()) if size <= most]
     rows = iter(rows_of(batch if len(fitting) == len(batch) else batch.take(pa.array(fitting, pa.int32())), body))
@@ -289,7 +289,7 @@ def _records(batch: pa.RecordBatch, first: int, table: Any, body: str, most: int
             yield FileRecord(too_large(first + row, b"", size, most), {})
             continue
         fields = next(rows)
-        yield FileRecord(Record(first + row, json_of(fields), None, RowPlace(batch, row, table)), fields)
+        yield FileRecord(Record(first + row, json_of(fields), None, RowPlace(batch, row, metadata)), fields)
 
 
 def row_bytes(batch: pa.RecordBatch) -> NDArray[np.int64]:

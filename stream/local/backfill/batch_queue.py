@@ -9,7 +9,9 @@ import os
 import pickle
 import tempfile
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, BinaryIO, Self, cast
 
 from spotsieve.stream.base.errors import InputError, StateError
@@ -104,11 +106,11 @@ class BatchQueue:
     def put(self, batch: FileBatch) -> None:
         """Add a batch, without the data that only signing needs. Raises StateError if the disk is full."""
         light = list(map(self._light, batch.outcomes))
+        places = [outcome.record.place for outcome in light]
+        self._metadata = next((place.metadata for place in places if place is not None), self._metadata)
         size = sum(map(_size_of, light))
-        for before, after in zip(batch.outcomes, light, strict=True):
-            if after.record.place is not None:
-                size += len(before.record.raw)  # A row in Arrow's buffers is about as long as its JSON.
-                self._metadata = after.record.place.table
+        # `_light` drops the JSON of a row, and the row's Arrow buffers are about as long.
+        size += sum(len(one.record.raw) for one, place in zip(batch.outcomes, places, strict=True) if place is not None)
         batch = replace(batch, outcomes=light)
         if self._bytes + size <= self._most:
             self._bytes += size
@@ -149,7 +151,7 @@ class BatchQueue:
         if self._file is None:
             self._file = cast("BinaryIO", tempfile.TemporaryFile(prefix="spotsieve-"))  # noqa: SIM115 - close() closes it
         place = self._file.seek(0, 2)
-        _Pickler(self._file, self._metadata).dump(batch)
+        _Pickler(self._file, self._metadata).dump(replace(batch, outcomes=_with_own_rows(batch.outcomes)))
         self._file.flush()
         self._in_file += 1
         return place
@@ -195,6 +197,22 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, _: str) -> Any:
         return self._metadata
+
+
+def _with_own_rows(outcomes: Sequence[RecordResult]) -> list[RecordResult]:
+    """The outcomes with copies of their rows of Parquet, without the other rows of the Arrow batches.
+
+    An Arrow batch may be several times as large as a FileBatch, and pickling a slice writes the whole batch.
+    """
+    copied = list(outcomes)
+    rows = [(number, place) for number, one in enumerate(outcomes) if (place := one.record.place) is not None]
+    for _, group in groupby(rows, key=lambda row: id(row[1].batch)):
+        numbers, places = zip(*group, strict=True)
+        own = places[0].batch.take([place.row for place in places])
+        for row, (number, place) in enumerate(zip(numbers, places, strict=True)):
+            record = replace(outcomes[number].record, place=replace(place, batch=own, row=row))
+            copied[number] = replace(outcomes[number], record=record)
+    return copied
 
 
 def _size_of(outcome: RecordResult) -> int:

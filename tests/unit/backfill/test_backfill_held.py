@@ -79,8 +79,27 @@ def test_rows_of_parquet_are_held_in_memory_up_to_the_limit_only(tmp_path: Path,
     taken = [outcome for _ in batches for outcome in held.take().outcomes]
     places = [outcome.record.place for outcome in taken[:-1]]
     assert [place.batch.to_pylist()[place.row] for place in places if place is not None] == rows
-    assert all(place is not None and place.table is outcomes[0].record.place.table for place in places)  # type: ignore[union-attr]
+    assert all(place is not None and place.metadata is outcomes[0].record.place.metadata for place in places)  # type: ignore[union-attr]
     assert taken[-1].record.raw == outcomes[-1].record.raw, "a row that is no page is written as JSON"
+    held.close()
+
+
+def test_the_temporary_file_holds_each_row_of_parquet_once(tmp_path: Path) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [{"url": f"https://a.example/{row}", "body": f"{row} " * 20_000} for row in range(64)]
+    small = {"use_dictionary": False, "data_page_size": 1, "write_batch_size": 1}  # Many rows are read as one batch.
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "pages.parquet", **small)
+    (file,) = check_inputs([str(tmp_path / "pages.parquet")])
+    outcomes = [outcome for batch in batches_of(file) for outcome in batch.outcomes]
+    assert len({id(outcome.record.place.batch) for outcome in outcomes if outcome.record.place is not None}) == 1
+    held = BatchQueue(file, keep_records=True, most_bytes=0)
+    batches = [FileBatch(file, outcomes[start : start + 4]) for start in range(0, len(outcomes), 4)]
+    for batch in batches:
+        held.put(batch)
+    assert held._file is not None
+    assert held._file.seek(0, 2) < 2 * sum(len(row["body"]) for row in rows)
+    places = [outcome.record.place for _ in batches for outcome in held.take().outcomes]
+    assert [place.batch.to_pylist()[place.row] for place in places if place is not None] == rows
     held.close()
 
 
