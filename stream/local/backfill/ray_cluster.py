@@ -91,7 +91,7 @@ def _check_listens(address: str) -> None:
         return  # A name such as auto, which Ray itself resolves or rejects.
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: too long a label or port
         raise _unreachable(address, error) from None
 
 

@@ -95,3 +95,10 @@ def test_a_closed_port_is_refused_before_ray_tries_it_for_minutes(form: str, mon
         rule = "--address must be the address of a reachable Ray cluster"
         with pytest.raises(SettingError, match=rule), connect_ray(address, 1):
             pass
+
+
+@pytest.mark.parametrize("address", [f"{'a' * 64}.example:6379", "a..b:6379", "127.0.0.1:99999", f"a:{'1' * 5000}"])
+def test_an_address_that_cannot_be_one_is_refused(address: str) -> None:
+    rule = "--address must be the address of a reachable Ray cluster"
+    with pytest.raises(SettingError, match=rule), connect_ray(address, 1):
+        pass
