@@ -254,11 +254,17 @@ def readable_by_others(directory: Path) -> str | None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file and sync it, so that it survives a power failure."""
-    with open_file(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    """Write a file atomically, so that it survives a power failure. After an error, an earlier file is unchanged."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with open_file(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     sync_directory(path.parent)
 
 

@@ -85,12 +85,19 @@ def carry_inputs(old: Path, new: Path, settings: InputSettings | None) -> None:
 
 def append_json_line(path: Path, value: Mapping[str, Any]) -> None:
     """Append a line to a file of a state directory. Raises StateError."""
+    with write_errors(path), open_file(path, "ab") as file:
+        # A killed run may have left half a line.
+        file.write(b"\n" + json.dumps(value).encode() + b"\n")
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Raise an OSError in the block as the StateError of a file that cannot be written."""
     try:
-        with open_file(path, "ab") as file:
-            # A killed run may have left half a line.
-            file.write(b"\n" + json.dumps(value).encode() + b"\n")
+        yield
     except OSError as error:
-        raise StateError(str(path), f"cannot be written: {error.strerror}", None, "free disk space") from None
+        then = "free disk space, or make the directory writable"
+        raise StateError(str(path), f"cannot be written: {error.strerror}", None, then) from None
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -17,14 +17,21 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, sync_directory, write_durably
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, write_durably
 from spotsieve.state.format.meta import LogIdentity
 from spotsieve.stream.base.errors import InputError, SettingError, StateError
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.targets import place_of
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
-from spotsieve.stream.local.input_ledger import append_json_line, as_json, difference, line_errors, read_json_lines
+from spotsieve.stream.local.input_ledger import (
+    append_json_line,
+    as_json,
+    difference,
+    line_errors,
+    read_json_lines,
+    write_errors,
+)
 from spotsieve.stream.local.summary import ExactCopies, FilterSummary
 
 VERSION = 4
@@ -63,7 +70,8 @@ class RunFile:
 
     def begin(self, first_round: int, log: LogIdentity) -> None:
         """Record the start of the run over this log. Raises StateError if the file cannot be written."""
-        (self._directory / _DONE).unlink(missing_ok=True)
+        with write_errors(self._directory / _DONE):
+            (self._directory / _DONE).unlink(missing_ok=True)
         self.done = {}
         self._run |= {"first_round": first_round, "log_id": log.id.hex()}
         self._write()
@@ -83,14 +91,8 @@ class RunFile:
         self._write()
 
     def _write(self) -> None:
-        path = self._directory / _RUN
-        partial = path.with_name(f"{_RUN}.partial")
-        try:
-            write_durably(partial, json.dumps(self._run, indent=1).encode())
-            partial.replace(path)
-            sync_directory(path.parent)
-        except OSError as error:
-            raise StateError(str(path), f"cannot be written: {error.strerror}", None, "free disk space") from None
+        with write_errors(self._directory / _RUN):
+            write_durably(self._directory / _RUN, json.dumps(self._run, indent=1).encode())
 
 
 def find_unfinished_run(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any] | None:

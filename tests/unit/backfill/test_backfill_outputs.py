@@ -156,25 +156,47 @@ def test_a_forced_run_that_is_killed_as_it_begins_is_not_taken_for_complete(
     assert json.loads(capsys.readouterr().out)["pages"] == 1
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
 @pytest.mark.parametrize("step", ["begin", "complete"])
 def test_a_run_file_that_cannot_be_written_is_an_error_of_the_state(
-    step: str, tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    step: str, number: int, tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["backfill", str(pages), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state")]
-    write = {"begin": 0, "complete": 1}[step]
+    left, replace = {"begin": 0, "complete": 1}[step], Path.replace
 
-    def write_to_a_full_disk(path: Path, content: bytes) -> None:
-        nonlocal write
-        if not write:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        path.write_bytes(content)
-        write -= 1
+    def replace_or_fail(path: Path, target: Path) -> Path:
+        nonlocal left
+        if target.name == "run.json":
+            if not left:
+                raise OSError(number, os.strerror(number))
+            left -= 1
+        return replace(path, target)
 
-    with monkeypatch.context() as full:
-        full.setattr("spotsieve.stream.local.backfill.run_file.write_durably", write_to_a_full_disk)
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(Path, "replace", replace_or_fail)
         assert main(given) == EXIT_STATE
-    assert "run.json cannot be written: No space left on device; free disk space" in capsys.readouterr().err
+    then = "free disk space, or make the directory writable"
+    assert f"run.json cannot be written: {os.strerror(number)}; {then}" in capsys.readouterr().err
+    assert not list((tmp_path / "state" / DIRECTORY).glob("*.partial"))
     assert main(given) == EXIT_OK
+
+
+def test_a_list_of_finished_inputs_that_cannot_be_removed_is_an_error_of_the_state(
+    tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["backfill", str(pages), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state")]
+    assert main(given) == EXIT_OK
+    unlink = Path.unlink
+
+    def unlink_or_fail(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "done.jsonl":
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        unlink(path, missing_ok)
+
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(Path, "unlink", unlink_or_fail)
+        assert main([*given, "--force"]) == EXIT_STATE
+    assert "done.jsonl cannot be written: Read-only file system; free disk space, or" in capsys.readouterr().err
 
 
 def test_an_input_that_is_named_twice_is_read_once(
