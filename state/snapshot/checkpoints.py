@@ -135,7 +135,8 @@ def checkpoint_of(
 
     timeout_s: how long to wait for other requesters and for the owner
     after_outcome: the shard makes it after the first outcome from this offset on; None: as soon as possible
-    Raises StateError if there is no state, or another request stays open or the owner does not respond for this time.
+    Raises StateError if there is no state, or a snapshot in its place, if another request stays open, or the owner does
+    not respond for this time.
     """
     check_holds_state(directory)
     began = time.monotonic()

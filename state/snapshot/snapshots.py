@@ -155,8 +155,9 @@ def take_snapshot(
 
     A process that owns the state only makes a checkpoint; this process does the rest. A local log is copied too, so
     that a restored snapshot can continue, and the settings by which its files were read.
-    Raises StateError if there is no state, target exists, another request stays open or the owner does not respond
-    in time, or there is no room. Then target does not exist.
+    Raises StateError if there is no state, or a snapshot in its place, for after_outcome of a state that is no shard,
+    if target exists, another request stays open or the owner does not respond in time, or there is no room. Then this
+    call makes no target.
     """
     check_holds_state(directory)
     check_new("TARGET", target)

@@ -58,13 +58,13 @@ class Parts(NamedTuple):
 
 
 def parts_of(
-    number: int, file: Input, out: str | None, verdicts: str | None, rejected: str | None, inputs: int = 1
+    number: int, count: int, file: Input, out: str | None, verdicts: str | None, rejected: str | None
 ) -> Parts:
-    """Parts of an input. number: its place among the inputs  out, verdicts, rejected: directories or URLs, or None
+    """Parts of an input, whose names sort in the order of the inputs.
 
-    inputs: how many there are; the names of all parts sort in their order
+    number: its place among the inputs  count: number of inputs  out, verdicts, rejected: directories or URLs, or None
     """
-    name, place = PurePosixPath(file.source).name or "pages", f"{number:0{max(5, len(str(inputs - 1)))}}"
+    name, place = PurePosixPath(file.source).name or "pages", f"{number:0{max(5, len(str(count - 1)))}}"
     stem = f"{place}-{name.split('.', 1)[0] or 'pages'}"
     written = f"{place}-{_written_as(name)}"
     ending = "".join(PurePosixPath(written).suffixes[-2:])

@@ -219,7 +219,7 @@ class Backfill:
         self.repeats_faulty = run is None and ended_with_faults(directory, wanted)
         self._run = wanted if run is None else run
         self._id = bytes.fromhex(self._run["id"])
-        parts = [parts_of(number, file, **outputs, inputs=len(inputs)) for number, file in enumerate(inputs)]
+        parts = [parts_of(number, len(inputs), file, **outputs) for number, file in enumerate(inputs)]
         self.tasks = [
             Task(file, part, self._id, with_clusters=with_clusters, with_text=with_text)
             for file, part in zip(inputs, parts, strict=True)

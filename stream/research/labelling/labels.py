@@ -75,7 +75,10 @@ def read_labels(path: Path) -> Labels:
 
 
 def _judged_labels(path: Path, head: dict[str, Any] | None, labels: dict[tuple[str, str], tuple[str, str]]) -> Labels:
-    """The judged pairs. labels: (label, stratum) by the two page ids. Raises InputError if no pair or too many are."""
+    """The judged pairs. labels: (label, stratum) by the two page ids
+
+    Raises InputError if no pair is judged, or a stratum has more labels than pairs.
+    """
     judged = {pair: label for pair, label in labels.items() if label[0] != SKIPPED}
     if head is None or not judged:
         rule = f"has no judged pair: none of its {len(labels)} labels is {COPY} or {DIFFERENT}"

@@ -98,7 +98,7 @@ class NothingJudged:
     """Stands for the engine, and for the pages that the run has judged."""
 
     count = 0
-    engine = cast("Any", Settings)
+    engine: Any = None
     settings_digest = b""
 
     def check_end(self, page: int, source: str) -> None:

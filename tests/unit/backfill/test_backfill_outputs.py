@@ -232,18 +232,18 @@ def test_an_input_of_the_longest_name_has_parts_of_shorter_names(tmp_path: Path,
     ],
 )
 def test_a_part_is_named_as_of_what_it_may_hold(tmp_path: Path, name: str, part: str) -> None:
-    found = parts_of(1, Input(tmp_path / name, name, None), str(tmp_path), None, None)
+    found = parts_of(1, 2, Input(tmp_path / name, name, None), str(tmp_path), None, None)
     assert found.out == str(tmp_path / part)
     OutputFile(found.out).discard()
 
 
-@pytest.mark.parametrize("inputs", [1, 100_000, 100_001, 2_000_000])
-def test_parts_sort_in_the_order_of_any_number_of_inputs(tmp_path: Path, inputs: int) -> None:
-    numbers = sorted({0, 1, 9_999, 10_001, 99_999, 100_000, inputs - 1} & set(range(inputs)))
+@pytest.mark.parametrize("count", [1, 100_000, 100_001, 2_000_000])
+def test_parts_sort_in_the_order_of_any_number_of_inputs(tmp_path: Path, count: int) -> None:
+    numbers = sorted({0, 1, 9_999, 10_001, 99_999, 100_000, count - 1} & set(range(count)))
     file = Input(tmp_path / "a.jsonl", "a.jsonl", None)
-    parts = [parts_of(number, file, "out", "verdicts", "rejected", inputs=inputs) for number in numbers]
+    parts = [parts_of(number, count, file, "out", "verdicts", "rejected") for number in numbers]
     assert sorted(parts) == parts
-    assert parts[0].out == ("out/00000-a.jsonl" if inputs <= 100_000 else f"out/{'0' * len(str(inputs))}-a.jsonl")
+    assert parts[0].out == ("out/00000-a.jsonl" if count <= 100_000 else f"out/{'0' * len(str(count))}-a.jsonl")
 
 
 def test_an_input_of_a_wrong_name_is_told_before_a_page_of_it_is_judged(tmp_path: Path, pages: Path) -> None:
