@@ -253,18 +253,32 @@ def readable_by_others(directory: Path) -> str | None:
     return warning_of(directory, (INDEX_FOLDER, LOG_FILE))
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file atomically, so that it survives a power failure. After an error, an earlier file is unchanged."""
+def has_index(path: Path) -> bool:
+    """Whether a directory is an index with a database: RocksDB's file CURRENT names its present files."""
+    return (path / "CURRENT").exists()
+
+
+def write_atomically(path: Path, content: bytes, sync: bool = False) -> None:
+    """Write a file of which no reader sees a part. After an error, an earlier file is unchanged.
+
+    sync: the content is on disk before the file has its name
+    """
     partial = path.with_name(f"{path.name}.partial")
     try:
         with open_file(partial, "wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         partial.replace(path)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file atomically, so that it survives a power failure."""
+    write_atomically(path, content, sync=True)
     sync_directory(path.parent)
 
 

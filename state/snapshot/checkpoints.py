@@ -29,7 +29,15 @@ from typing import BinaryIO
 
 from rocksdict import Checkpoint, Rdict
 
-from spotsieve.state.directory import INDEX_FOLDER, check_no_snapshot, close_files, make_directory, open_file
+from spotsieve.state.directory import (
+    INDEX_FOLDER,
+    check_no_snapshot,
+    close_files,
+    has_index,
+    make_directory,
+    open_file,
+    write_atomically,
+)
 from spotsieve.state.store.opening import refuse_other_format
 from spotsieve.state.store.rocks_errors import locked, rocks_errors
 from spotsieve.state.store.rocks_options import column_families, database_options
@@ -73,7 +81,7 @@ class Requests:
                     self._state.checkpoint(self._folder / name)
             except StateError as error:
                 failure = " ".join(str(error).split())
-            write_whole(self._folder / ANSWER, f"{name} {failure}" if failure else name)
+            write_atomically(self._folder / ANSWER, (f"{name} {failure}" if failure else name).encode())
             Path(self._request).unlink(missing_ok=True)
         except OSError:
             return None  # The requester has gone, or no response can be written: the requester times out.
@@ -101,14 +109,6 @@ def outcome_of(state: State) -> int:
 def is_due(wanted: int, before: int, now: int) -> bool:
     """Whether outcome `now`, which follows outcome `before`, is the first one from offset `wanted` on."""
     return before < wanted <= now
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file atomically: no reader sees a part of it."""
-    partial = path.with_name(path.name + ".partial")
-    with open_file(partial, "wb") as file:
-        file.write(text.encode())
-    partial.replace(path)
 
 
 def _is_name(name: str) -> bool:
@@ -149,7 +149,7 @@ def checkpoint_of(
 def check_holds_state(directory: Path) -> None:
     """Check that the directory holds a state and is no snapshot, which a checkpoint would change. Raises StateError."""
     check_no_snapshot("--state", directory)
-    if not (directory / INDEX_FOLDER / "CURRENT").exists():
+    if not has_index(directory / INDEX_FOLDER):
         raise StateError("--state", "must hold a state", str(directory), "name the directory of index.directory")
 
 
@@ -217,7 +217,7 @@ def _checkpoint(
         # An owner was killed during the checkpoint, or no request exists yet: request under the same name.
         if not request.exists() and not response.exists():
             shutil.rmtree(checkpoint, ignore_errors=True)
-            write_whole(request, wanted)
+            write_atomically(request, wanted.encode())
         waited = int(time.monotonic() - began)
         on_progress("waiting for the process that works on the state, seconds", waited, int(timeout_s))
         for _ in range(10):

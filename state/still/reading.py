@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spotsieve.state.directory import INDEX_FOLDER, is_snapshot
+from spotsieve.state.directory import INDEX_FOLDER, has_index, is_snapshot
 from spotsieve.state.format.meta import Identity, log_identity_fields
 from spotsieve.state.horizon import Clock
 from spotsieve.state.snapshot.checkpoints import checkpoint_of
@@ -139,7 +139,7 @@ _NAME_STATE = "name the directory of a state (--state, index.directory) or a sna
 
 def _index_of(directory: Path) -> Path:
     path = directory / INDEX_FOLDER
-    if not (path / "CURRENT").exists():
+    if not has_index(path):
         raise StateError(
             "directory", "must hold a state", str(directory), "name the directory given as index.directory"
         )

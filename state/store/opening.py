@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rocksdict import Options, Rdict
 
-from spotsieve.state.directory import INDEX_FOLDER, check_no_snapshot, make_directory, readable_by_others
+from spotsieve.state.directory import INDEX_FOLDER, check_no_snapshot, has_index, make_directory, readable_by_others
 from spotsieve.state.format.common_text import read_common_text
 from spotsieve.state.format.entries import ENTRY_BYTES
 from spotsieve.state.format.meta import (
@@ -62,7 +62,7 @@ def disk_state(
         ) from None
     unflushed_bytes = sum(log.stat().st_size for log in path.glob("*.log"))
     begun = unflushed_bytes > 0 or any(path.glob("*.sst"))
-    if begun and (path / "CURRENT").exists():
+    if begun and has_index(path):
         refuse_other_format(directory, path)
     backend = RocksBackend.open(directory, path, settings, begun=begun)
     try:

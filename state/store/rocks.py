@@ -22,7 +22,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from spotsieve.state.directory import NewFiles, close_files
+from spotsieve.state.directory import NewFiles, close_files, has_index
 from spotsieve.state.store.backend import FAMILIES, META, Backend, Batch, Put, RangeDeletion
 from spotsieve.state.store.rocks_errors import REBUILD, rocks_errors
 from spotsieve.state.store.rocks_options import (
@@ -84,7 +84,7 @@ class RocksBackend(Backend):
         # manifest no longer names it.
         options.create_if_missing(not begun)
         options.create_missing_column_families(not begun)
-        if begun and not (path / "CURRENT").exists():
+        if begun and not has_index(path):
             raise CorruptRecord("index", str(path / "CURRENT"), "is missing although the state is not new", REBUILD)
         most_whole = WHOLE_PER_CACHE * settings.cache_mb * MIB
         whole = _bytes_of_tables(path) <= most_whole

@@ -15,7 +15,7 @@ from typing import Any
 
 from rocksdict import DBRecoveryMode, Rdict, RdictIter, ReadOptions
 
-from spotsieve.state.directory import INDEX_FOLDER
+from spotsieve.state.directory import INDEX_FOLDER, has_index
 from spotsieve.state.store.opening import refuse_other_format
 from spotsieve.state.store.rocks_errors import locked
 from spotsieve.state.store.rocks_options import column_families, database_options
@@ -79,7 +79,7 @@ def open_families(directory: Path, closing: ExitStack, add: Add) -> "dict[str, F
             "directory", "must hold a state", str(directory), "name the directory given as index.directory (--state)"
         )
     closing.enter_context(locked(path))
-    if not (path / "CURRENT").exists():
+    if not has_index(path):
         add(f"index[{path / 'CURRENT'}]", "is missing: without it the database cannot be opened")
         return None
     _remove_leftovers(directory)

@@ -26,7 +26,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.directory import INDEX_FOLDER, is_snapshot, make_directory
+from spotsieve.state.directory import INDEX_FOLDER, has_index, is_snapshot, make_directory
 from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.state.identity import check_whole
@@ -314,7 +314,7 @@ def kept_checkpoints(directories: Sequence[Path], folder: Path) -> list[Checkpoi
     kept = list[Checkpoint]()
     for number, directory in enumerate(directories):
         index = _kept_index(number, directory, folder)
-        if not (index / "CURRENT").exists():
+        if not has_index(index):
             rule = f"must keep the checkpoint of {directory} that the interrupted run made"
             raise StateError("--against", rule, str(index), "restore it, or begin with a new --state and --out")
         kept.append(Checkpoint(directory, index))
@@ -388,7 +388,7 @@ def log_ids_of(directories: Iterable[Path]) -> set[str]:
 
 def _salt_of(own: Path | None, settings: Settings) -> tuple[int | None, str]:
     """The salt of the run's own state, and the place that has it; None if a new state may adopt any."""
-    if own is not None and (own / INDEX_FOLDER / "CURRENT").exists():
+    if own is not None and has_index(own / INDEX_FOLDER):
         with suppress(StateError):  # Opening the state reports it.
             found = identity_of(own).log_identity
             return None if found is None else found.salt, str(own)
@@ -397,7 +397,7 @@ def _salt_of(own: Path | None, settings: Settings) -> tuple[int | None, str]:
 
 def _checked_identity(name: str, directory: Path, settings: Settings) -> LogIdentity | None:
     """The log of a state, which has the settings of the run. Raises as check_states."""
-    if not (directory / INDEX_FOLDER / "CURRENT").exists():
+    if not has_index(directory / INDEX_FOLDER):
         then = "name the directory of a state (--state, index.directory) or a snapshot, and files of pages before it"
         raise SettingError(name, "must name a state, and there is none", str(directory), then)
     stored = identity_of(directory)

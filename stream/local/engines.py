@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, check_no_snapshot
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, check_no_snapshot, has_index
 from spotsieve.state.format.meta import LogIdentity, draw_log_identity
 from spotsieve.state.identity import (
     check_first_record,
@@ -396,7 +396,7 @@ def _check_index_without_log(directory: Path) -> None:
     Such an index is of a service or a shard, or was imported without its log. Raises StateError.
     """
     index = directory / INDEX_FOLDER
-    if (directory / LOG_FILE).exists() or not (index / "CURRENT").exists():
+    if (directory / LOG_FILE).exists() or not has_index(index):
         return
     with checkpoint_backend(directory, index) as backend:
         try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from spotsieve.state.directory import INDEX_FOLDER, is_snapshot
+from spotsieve.state.directory import INDEX_FOLDER, has_index, is_snapshot
 from spotsieve.state.identity import check_identity
 from spotsieve.state.log.local import LocalLog
 from spotsieve.state.still.reading import describe, identity_of, read_only_state
@@ -226,7 +226,7 @@ def _stored_settings(directory: Path, name: str, to_query: str) -> str | None:
     if is_snapshot(directory):
         then = f"{to_query}, or restore it with `spotsieve state restore`"
         raise StateError(name, "must not add to a snapshot", str(directory), then)
-    if not (directory / INDEX_FOLDER / "CURRENT").exists():
+    if not has_index(directory / INDEX_FOLDER):
         return None
     facts = describe(directory)
     if facts["log"] != LocalLog.name:
