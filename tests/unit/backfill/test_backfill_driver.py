@@ -94,7 +94,7 @@ class FinishedInMemory:
         self.done[number] = summary
 
 
-class NothingJudged:
+class EngineWithoutPages:
     """Stands for the engine, and for the pages that the run has judged."""
 
     count = 0
@@ -108,7 +108,7 @@ class NothingJudged:
 def test_the_next_input_is_found_without_a_look_at_all_finished_ones(tmp_path: Path) -> None:
     inputs = 2000
     task = Task(Input(tmp_path / "empty", "empty", 0), Parts(None, None, None), b"")
-    run_file, nothing = FinishedInMemory(), NothingJudged()
+    run_file, nothing = FinishedInMemory(), EngineWithoutPages()
     nothing.engine = nothing
     driver = Driver(
         [task] * inputs,
