@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bench.speed.index_load import CandidateLoad
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import IndexSettings, Rule, Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.verdict import Reason, concatenate
@@ -24,6 +25,7 @@ from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import HostScope
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_in_scope, scheme_of
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
+from tests.fixtures.families import family_pages
 from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.generated import WORLDS, any_look, pages_of, signatures_of
 from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
@@ -77,6 +79,18 @@ def test_pages_that_a_rule_exempts_are_judged_in_shards_as_in_one_process() -> N
     one = OneProcess(scheme, index, rules=rules)
     signed_log(dice, one, scheme.sign(crawled(dice)))
     assert (concatenate(one.verdicts).reason == Reason.EXEMPT).any()
+    assert_shards_agree(dice, one, [3])
+
+
+def test_articles_under_the_headlines_of_many_hosts_are_judged_in_shards_as_in_one_process() -> None:
+    dice, scheme = random.Random("headlines"), SCHEME
+    made = family_pages("headlines", size=0.7)
+    pages = [Page("", 0, n, one.url, one.body.encode(), True, 1000 * n) for n, one in enumerate(made)]
+    one, signatures = OneProcess(scheme, IndexSettings()), scheme.sign(pages)
+    for at in range(0, len(pages), 30):
+        one.sign(signatures.part(at, min(at + 30, len(pages))))
+    copies = sum(page.expected == "copy" for page in made)
+    assert (concatenate(one.verdicts).reason == Reason.CONTAINED).sum() == copies
     assert_shards_agree(dice, one, [3])
 
 

@@ -16,6 +16,8 @@ LEAST_OWN = 8
 """A page with fewer distinctive words takes only blocks of the host's share of pages as template text."""
 LEAST_MAIN = 20
 """The least words of main text that speak for a page."""
+OWN_SHARE = 0.05
+"""Notices are distinctive if the page has less than this share of other words, and fewer than LEAST_MAIN."""
 PROSE_WORDS, PROSE_SHARE = 100, 0.9
 FRESH_RUN, FRESH_SLACK = 10, 2.0
 LINK_BLOCK, FRESH_BLOCK, LEAST_TEXT = 0.4, 1 / 3, 6
@@ -100,7 +102,12 @@ def look_up(page: PageText, memory: Memory, share: float) -> PageView:
     template = [count >= limit or common == NOTICE for count, common in zip(shown, page.common, strict=True)]
     own = [not one and not common for one, common in zip(template, page.common, strict=True)]
     rare = {word for word in page.titles if memory.words.pages_with(word) <= memory.common_limit}
-    if sum(block.words for block, distinctive in zip(page.blocks, own, strict=True) if distinctive) < LEAST_OWN:
+    own_words = sum(block.words for block, distinctive in zip(page.blocks, own, strict=True) if distinctive)
+    notices = [common == NOTICE and count < limit for count, common in zip(shown, page.common, strict=True)]
+    notice_words = sum(block.words for block, notice in zip(page.blocks, notices, strict=True) if notice and block.kept)
+    if notice_words >= LEAST_MAIN and own_words < min(OWN_SHARE * notice_words, LEAST_MAIN):
+        own = [one or notice for one, notice in zip(own, notices, strict=True)]
+    elif own_words < LEAST_OWN:
         higher = max(limit, share * memory.pages)
         own = [
             one or (is_template and not common and count < higher)

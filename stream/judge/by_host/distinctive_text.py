@@ -53,6 +53,9 @@ IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
 """Flags of a block: distinctive, template text of its host or a notice, common text."""
 LEAST_OWN = 8
 """A page with fewer distinctive words takes a block as template text only if the host's share of pages has it."""
+OWN_SHARE = 0.05
+"""Notices are distinctive if they are main text, and the page has less than this share of other words, and fewer than
+LEAST_MAIN: they are no notices on this page, but an article that many hosts print under their own headlines."""
 NO_TITLE = -1.0
 PROSE_WORDS, PROSE_SHARE = 100, 0.9
 """A distinctive block is prose from PROSE_WORDS words on, if PROSE_SHARE of them are outside links."""
@@ -121,23 +124,9 @@ def texts_of(signatures: Signatures, how_common: NDArray[np.uint8]) -> PageTexts
 
 def texts_of_entries(host: NDArray[np.uint64], own: OwnText) -> EntryTexts:
     """The columns of indexed pages. host: uint64[c]"""
-    return EntryTexts(
-        np.ascontiguousarray(host, np.uint64),
-        own.site,
-        own.main,
-        own.whole,
-        own.every,
-        own.limit,
-        own.sample,
-        own.sample_bounds[:-1].copy(),
-        own.sample_bounds[1:].copy(),
-        own.blocks,
-        own.block_bounds[:-1].copy(),
-        own.block_bounds[1:].copy(),
-        own.titles,
-        own.title_bounds[:-1].copy(),
-        own.title_bounds[1:].copy(),
-    )
+    parts = ((own.sample, own.sample_bounds), (own.blocks, own.block_bounds), (own.titles, own.title_bounds))
+    columns = [one for values, bounds in parts for one in (values, bounds[:-1].copy(), bounds[1:].copy())]
+    return EntryTexts._make([np.ascontiguousarray(host, np.uint64), *own[:5], *columns])
 
 
 @cache
@@ -305,7 +294,7 @@ def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory,
     known = pages_of_host(memory, row)
     limit = template_limit(known, share)
     figures[PAGES], figures[LIMIT], figures[COMMON_LIMIT] = known, limit, common_limit(known)
-    first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
+    first, end, notices = pages.block_bounds[page], pages.block_bounds[page + 1], 0.0
     for place in range(first, end):
         block = pages.blocks[place]
         shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
@@ -313,13 +302,16 @@ def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory,
         if pages.how_common[place] != NO_COMMON_TEXT:
             flag |= IS_COMMON
         if pages.how_common[place] == NOTICE:
+            notices += words_of(block) if is_kept(block) and flag == IS_COMMON else 0
             flag |= IS_TEMPLATE
         if flag == 0:
             flag = IS_OWN
             figures[OWN] += words_of(block)
         flags[place - first] = flag
-    if figures[OWN] < LEAST_OWN:
-        _relax(pages, first, end, memory, row, max(limit, share * known), view)
+    if notices >= LEAST_MAIN and figures[OWN] < min(OWN_SHARE * notices, LEAST_MAIN):
+        _relax(pages, first, end, memory, row, limit, True, view)
+    elif figures[OWN] < LEAST_OWN:
+        _relax(pages, first, end, memory, row, max(limit, share * known), False, view)
     _add_up(pages, first, end, view)
     for place in range(pages.title_bounds[page], pages.title_bounds[page + 1]):
         rare = pages_with(memory.words, row, np.int64(pages.titles[place])) <= figures[COMMON_LIMIT]
@@ -368,13 +360,17 @@ def restore_view(pages, page, flags, view):  # PageTexts, int64, uint8[b]  ->  v
 
 
 @inlined
-def _relax(pages, first, end, memory, row, limit, view):
-    """Take blocks as template text only from a higher limit on. PageTexts, int64, int64, Memory, int64, float64"""
+def _relax(pages, first, end, memory, row, limit, notices, view):
+    """Take template text of fewer pages as distinctive: notices, or text that is not common.
+
+    PageTexts, int64, int64, Memory, int64, float64, bool  ->  view: PageView
+    """
     view.figures[OWN] = 0.0
     for place in range(first, end):
         block, flag = pages.blocks[place], view.flags[place - first]
         shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
-        if flag & IS_TEMPLATE and not flag & IS_COMMON and shown < limit:
+        may_be_own = pages.how_common[place] == NOTICE if notices else not flag & IS_COMMON
+        if flag & IS_TEMPLATE and may_be_own and shown < limit:
             view.flags[place - first] = IS_TEMPLATE | IS_OWN
         if view.flags[place - first] & IS_OWN:
             view.figures[OWN] += words_of(block)

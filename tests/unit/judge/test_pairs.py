@@ -48,7 +48,7 @@ class Case:
     """indexed, page: blocks of an indexed page and of a later one  copy: whether this is a copy of the indexed page
 
     titles: of both  hosts: of both  fillers: other pages of the host of both before them  on_fillers: blocks of the
-    first `told` of them  elsewhere: blocks of pages of three other hosts with different titles before them
+    first `told` of them  elsewhere: blocks of pages of `others` hosts under different titles before them
     """
 
     says: str
@@ -61,6 +61,7 @@ class Case:
     told: int = 9
     on_fillers: Sequence[Paragraph] = ()
     elsewhere: Sequence[Paragraph] = ()
+    others: int = 12
     bars: Bars = DEFAULT
 
 
@@ -77,6 +78,8 @@ LINKS = [boilerplate(f"links {part}", 26, outside=5) for part in range(5)]
 TWO_HOSTS = (1, 2)
 of_common_text = functools.partial(Case, hosts=TWO_HOSTS, elsewhere=[NOTICE])
 """A case of two hosts whose pages have a notice that is common text."""
+of_many_hosts = functools.partial(Case, hosts=TWO_HOSTS, others=45)
+"""A case of two hosts whose pages have a text of many hosts, which is a notice for pages with other text."""
 CASES = [
     Case("without titles 0.78 is enough", [STORY], [joined(words("story", 78), words("new", 22))], True),
     Case("without titles 0.69 is not", [STORY], [joined(words("story", 70), words("new", 30))], False),
@@ -338,6 +341,46 @@ CASES = [
         False,
         OTHER,
     ),
+    of_many_hosts(
+        "an article that many hosts print under their own headlines is no notice",
+        [NOTICE, text("one", 3)],
+        [NOTICE, text("two", 3)],
+        True,
+        OTHER,
+        elsewhere=[NOTICE],
+    ),
+    of_many_hosts(
+        "beside a twentieth of other words it is",
+        [NOTICE, text("one", 4)],
+        [NOTICE, text("two", 4)],
+        False,
+        OTHER,
+        elsewhere=[NOTICE],
+    ),
+    of_many_hosts(
+        "and beside as many words as speak for a page, however long it is",
+        [*THEME, text("one", 20)],
+        [*THEME, text("two", 20)],
+        False,
+        OTHER,
+        elsewhere=THEME,
+    ),
+    of_many_hosts(
+        "fewer words of its own make no other page of it",
+        [*THEME, text("one", 19)],
+        [*THEME, text("two", 19)],
+        True,
+        OTHER,
+        elsewhere=THEME,
+    ),
+    of_many_hosts(
+        "a list of links is a page of its own beside it",
+        [*THEME, *MENU[:1]],
+        [*THEME, *MENU[1:2]],
+        False,
+        OTHER,
+        elsewhere=THEME,
+    ),
     Case("a long page is compared by samples", [text("book", 900)], [text("book", 900), text("new", 60)], True, SAME),
     Case("and its fresh text is seen", [text("book", 900)], [text("book", 900), text("new", 700)], False, SAME),
     Case(
@@ -374,7 +417,8 @@ def unrelated(number: int, host: int, blocks: Sequence[Paragraph], titles: tuple
 def pages_of(case: Case) -> list[Made]:
     """All pages of a case, the indexed page and its later one last."""
     elsewhere = [
-        unrelated(100 + number, 10 + number, case.elsewhere, (50 + 2 * number, 51 + 2 * number)) for number in range(12)
+        unrelated(100 + number, 10 + number, case.elsewhere, (50 + 2 * number, 51 + 2 * number))
+        for number in range(case.others)
     ]
     fillers = [
         unrelated(number, case.hosts[1], case.on_fillers if number < case.told else ())
