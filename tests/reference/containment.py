@@ -272,8 +272,6 @@ class Comparison:
                 stands_for = self.words_of(sample)
                 every += stands_for
                 shared += stands_for if found else 0
-        if self.represents_too_little(part):
-            return 0.0
         return shared / max(every, 1)
 
     def words_of(self, sample: Sample) -> float:

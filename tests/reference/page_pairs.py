@@ -68,6 +68,7 @@ class Pair:
     bars: Bars
     lengths: float = field(default=1.0, init=False)
     by_all: bool = field(default=False, init=False)
+    with_all: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         view, entry = self.view, self.entry
@@ -91,6 +92,8 @@ class Pair:
         short_enough, self.lengths, self.by_all = self.compare_lengths(alone)
         if self.by_all and all(part.part != ALL_TEXT for part in parts):
             parts = [part._replace(beside=True) for part in parts] + [Part(ALL_TEXT, self.view.own_words, True)]
+        self.with_all = {MAIN_TEXT, ALL_TEXT} <= {part.part for part in parts}
+        self.by_all |= self.with_all and self.comparison.represents_too_little(MAIN_TEXT)
         scores = [self.contained(part) for part in parts]
         score = min([1.0, *(score for score in scores if score is not None)])
         if None in scores:
@@ -170,6 +173,8 @@ class Pair:
         part, words, beside = asked
         least = self.bars.min_containment
         contained, fresh = self.comparison.measure(part)
+        if self.comparison.represents_too_little(part) and not (part == MAIN_TEXT and self.with_all):
+            contained = 0.0
         text_contained = contained
         thin = words < THIN and not (self.same_host and part == MAIN_TEXT)
         young = self.new_host and (not beside or part == MAIN_TEXT)

@@ -15,6 +15,7 @@ import numpy as np
 
 from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.verdict import KeyKind, Kind, Reason, Verdicts
+from spotsieve.stream.judge.by_host.memory import MOST_HOST_PAGES
 
 if TYPE_CHECKING:
     from spotsieve.stream.insight.explain.page_lookup import RecordedVerdict
@@ -192,7 +193,8 @@ class LookupCounts(NamedTuple):
 class HostFacts:
     """A page by the memory of its host, for schemes that learn template text.
 
-    pages: of the host, estimated  limit: number of pages from which a block is template text
+    pages: of the host, estimated; MOST_HOST_PAGES: as many or more
+    limit: number of pages from which a block is template text
     distinctive_words, main_words: words of the page's distinctive text, and of its distinctive main text
     rare_title_words: rare words in the page's title
     """
@@ -352,8 +354,9 @@ def host_sentence(host: HostFacts) -> str:
         return "No page of this host was judged before, so none of its template text is known."
     counts = Counter(role.value for role in host.blocks.roles)
     parts = [f"{counts[name]} of {name}" for name in counts]
+    pages = f"{host.pages:,} or more" if host.pages >= MOST_HOST_PAGES else f"{host.pages:,}"
     return (
-        f"Pages of the host so far: {host.pages:,}. A block on at least {host.limit:.3g} of them is template text. "
+        f"Pages of the host so far: {pages}. A block on at least {host.limit:.3g} of them is template text. "
         f"The page's blocks: {', '.join(parts) or 'none'}."
     )
 

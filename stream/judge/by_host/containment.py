@@ -60,7 +60,7 @@ LEAST_TEXT = 6
 _FRESH_SLACK = 2.0
 """Words beside those of the missing shingles of a run, which are estimated."""
 _FEW_SHINGLES = 16
-"""An estimate from fewer shingles represents too little of the text, and counts as containment 0."""
+"""An estimate from fewer shingles represents too little of the text to decide."""
 MAIN_TEXT, ALL_TEXT, TEMPLATE_TEXT, WHOLE_MAIN_TEXT = range(4)
 """The parts of a page: distinctive main text; all distinctive text; its main text with template text, or all text if it
 has no main text; main text with common text but without template text of the host."""
@@ -100,6 +100,7 @@ class PairComparison(NamedTuple):
     hits: int64[MAIN_SAMPLES + REST_SAMPLES], the places of these shingles in the sample
     whole: bool[MOST_BLOCKS], blocks that the other page has too  wholes: int64[MOST_BLOCKS], their places
     counts: int64[3], the number of hits, of wholes, and of the page's hashes up to limits[1]
+    says_little: bool[PARTS], parts of which too little was compared (_FEW_SHINGLES); of the parts that were measured
     figures: float64[PARTS, 2], by CONTAINMENT, ...; of the parts that were measured
     by_block: float64[MOST_BLOCKS, 2], compared shingles and found shingles of each block
     limits: int64[2], the hashes up to which the other page's sample tells about main text, and about other text
@@ -113,6 +114,7 @@ class PairComparison(NamedTuple):
     whole: NDArray[np.bool_]
     wholes: NDArray[np.int64]
     counts: NDArray[np.int64]
+    says_little: NDArray[np.bool_]
     figures: NDArray[np.float64]
     by_block: NDArray[np.float64]
     limits: NDArray[np.int64]
@@ -130,6 +132,7 @@ def new_comparison() -> PairComparison:
         np.zeros(MOST_BLOCKS, np.bool_),
         np.zeros(MOST_BLOCKS, np.int64),
         np.zeros(3, np.int64),
+        np.zeros(PARTS, np.bool_),
         np.zeros((PARTS, 2)),
         np.zeros((MOST_BLOCKS, 2)),
         np.zeros(2, np.int64),
@@ -360,8 +363,8 @@ def measure_part(part, pages, page, view, compared):
         last = max(last, end)
         missing, missing_words = np.int64(0), 0.0
     fresh += _fresh_words(layout.words[part, 0] - last, missing, missing_words, exact)
-    if compared_shingles < _FEW_SHINGLES and not exact and 2 * size_of_whole < layout.words[part, 1]:
-        shared = 0.0
+    few = compared_shingles < _FEW_SHINGLES and not exact
+    compared.says_little[part] = few and 2 * size_of_whole < layout.words[part, 1]
     compared.figures[part, CONTAINMENT], compared.figures[part, FRESH] = shared / max(every, 1.0), fresh
 
 

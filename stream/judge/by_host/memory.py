@@ -64,6 +64,8 @@ def _estimates(bits: int) -> NDArray[np.float64]:
 
 
 _BY_BITS, _PAGES_BY_BITS = np.floor(_estimates(COUNT_BITS) + 0.5).astype(np.int64), _estimates(HOST_BITS)
+MOST_HOST_PAGES = round(float(_PAGES_BY_BITS[-1]))
+"""The number of pages that stands for this and for all greater numbers."""
 
 
 class Counts(NamedTuple):

@@ -206,6 +206,11 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
             both, beside = both or by_all, beside or (by_all and speaks)
             if not (short_enough or bars.drop_parts or explains):
                 return
+        if answer.compared.says_little[part]:
+            # Another part that represents more of the text decides, if there is one.
+            by_all |= part == MAIN_TEXT and both
+            if not (part == MAIN_TEXT and both):
+                answer.compared.figures[part, CONTAINMENT] = 0.0
         value = _contained_part(
             *(part, words, beside, lengths, by_all, pages, page),
             *(same, title, shared_words, one_article, view, bars, answer),
@@ -298,7 +303,7 @@ def _record_length(pages, page, others, other, same, alone, memory, row, view, a
     if by_all:
         length, own = every, figures[OWN]
     most = MOST_LENGTHS * own + LENGTH_SLACK
-    answer.bars[thresholds.LENGTH, 0], answer.bars[thresholds.LENGTH, 1] = length, most
+    answer.bars[thresholds.LENGTH, 0], answer.bars[thresholds.LENGTH, 1] = max(length, 0.0), most
     return length <= most, min(max(1.0, length / own), 2.0), by_all
 
 

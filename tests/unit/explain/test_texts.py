@@ -6,10 +6,12 @@ import pytest
 from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
-from spotsieve.stream.insight.explain.texts import BlockRole, read_pair
+from spotsieve.stream.insight.explain.explanation import HostFacts, host_sentence
+from spotsieve.stream.insight.explain.texts import BlockRole, PageBlocks, read_pair
 from spotsieve.stream.insight.explain.trace import blocks_by_host, trace_page
 from spotsieve.stream.judge import PLAIN, judge
 from spotsieve.stream.judge.by_host.containment import ALL_TEXT, TEMPLATE_TEXT
+from spotsieve.stream.judge.by_host.memory import MOST_HOST_PAGES
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.fixtures.cpu_time import assert_cpu_grows
 
@@ -104,3 +106,10 @@ def test_a_page_of_many_equal_words_is_read_in_linear_time() -> None:
 
     # Four times the words took thirteen times as long, since each word copied the text before it.
     assert_cpu_grows(read, 20_000, 80_000, most=7)
+
+
+def test_more_pages_of_a_host_than_its_sketch_tells_apart_are_not_given_as_a_number() -> None:
+    blocks = PageBlocks(np.zeros(1, np.uint64), np.zeros(1, np.uint8))
+    few, many = (host_sentence(HostFacts(pages, 10, 9, 9, 0, blocks)) for pages in (40, MOST_HOST_PAGES))
+    assert few.startswith("Pages of the host so far: 40. ")
+    assert many.startswith("Pages of the host so far: 532 or more. ")

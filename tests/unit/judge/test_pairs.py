@@ -75,6 +75,8 @@ MENU = [boilerplate(f"menu {part}", 190, outside=0) for part in range(5)]
 FACTS = [boilerplate(f"facts {part}", 50) for part in range(3)]
 CELLS = [boilerplate(f"cell {part}", 6) for part in range(25)]
 LINKS = [boilerplate(f"links {part}", 26, outside=5) for part in range(5)]
+ROWS = [text(f"row {part}", 7) for part in range(10)]
+TABLE = [boilerplate(f"column {part}", 14) for part in range(80)]
 TWO_HOSTS = (1, 2)
 of_common_text = functools.partial(Case, hosts=TWO_HOSTS, elsewhere=[NOTICE])
 """A case of two hosts whose pages have a notice that is common text."""
@@ -234,6 +236,27 @@ CASES = [
         "and not if it is not",
         PARTS_OF_STORY,
         [PARTS_OF_STORY[0], *FACTS, boilerplate("others", 190)],
+        False,
+        SAME,
+    ),
+    Case(
+        "of a main text of which too little is compared, all text decides",
+        [*(row._replace(kept=False) for row in ROWS), *TABLE],
+        [*ROWS, *TABLE],
+        True,
+        SAME,
+    ),
+    Case(
+        "but nearly all of it must be contained",
+        [*(row._replace(kept=False) for row in ROWS), *TABLE],
+        [*ROWS, *TABLE[:60], *(boilerplate(f"value {part}", 14) for part in range(20))],
+        False,
+        SAME,
+    ),
+    Case(
+        "and what is compared of the main text too",
+        [*(row._replace(kept=False) for row in ROWS), *TABLE],
+        [*(text(f"other row {part}", 7) for part in range(10)), *TABLE],
         False,
         SAME,
     ),
