@@ -60,8 +60,9 @@ _OTHER_THINGS = frozenset(
     "seller sourceOrganization worksFor".split()
 )
 """Properties whose values describe something else than the page."""
-_SITES = re.compile(r"Organization|WebSite|Person|Brand|Place|Business|Corporation|List\b|Image")
-"""Types of linked data whose descriptions say nothing about the page."""
+_SITES = re.compile(r"Organization|WebSite|Page\b|Blog\b|Person|Brand|Place|Business|Corporation|List\b|Image")
+"""Types of linked data whose descriptions say nothing about the page. That of a WebPage is often the one of its site:
+generators of sites put it on every page without one."""
 _INVALID_TEXT = re.compile(r'"(articleBody|text)"\s*:\s*("(?:[^"\\]|\\.)*+"?)', re.DOTALL)
 _BEGINNINGS = ("<!--", "//<![CDATA[", "// <![CDATA[", "/*<![CDATA[*/", "/* <![CDATA[ */", "<![CDATA[")
 _ENDS = ("//-->", "-->", "//]]>", "// ]]>", "/*]]>*/", "/* ]]> */", "]]>")

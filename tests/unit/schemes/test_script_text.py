@@ -182,6 +182,7 @@ SHELLS = {
     ),
     "a deep value": f"<div id=root></div><script type=application/json>{'[' * 100_000}</script>",
     "no JSON": f"<div id=root></div><script id=__NEXT_DATA__ type=application/json>{'{words ' * 60}</script>",
+    "the description of a page": script({"@type": ["WebPage"], "description": STORIES["English", 1][0]}, LINKED),
     "the site alone": script(
         {
             "@type": "Organization",
@@ -206,6 +207,8 @@ KEPT = {
     "a note beside a comment": f"{INTRO}<!-- {FORMS['next'][1](STORIES['English', 2])} --><script>track()</script>",
     "a short text with a description": INTRO * 2
     + f"<script {LINKED}>{json.dumps({'@type': 'Organization', 'description': INTRO * 3})}</script>",
+    "a list of topics with the description of the site": "<p>Topics</p><p>Guides and notes for gardeners</p>"
+    + f"<script {LINKED}>{json.dumps({'@type': 'WebPage', 'headline': 'Topics', 'description': INTRO * 3})}</script>",
     "an article": as_html([f"{text} {row}" for row in range(3) for text in STORIES["English", 1]])
     + FORMS["next"][1](STORIES["English", 2]),
 }
