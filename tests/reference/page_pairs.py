@@ -23,7 +23,7 @@ EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
 FRESH_TEXT = 20
 LEAST_MAIN_ON_HOST, MOST_OUTSIDE, MOST_OWN = 60, 6, 16
 KNOWN_PAGES, KNOWN_OUTSIDE, MOST_LINKS = 20, 1 / 3, 2
-HEADLINE, THIN, SHORT = 4, 100, 80
+HEADLINE, CLOSE_TITLE, THIN, SHORT = 4, 0.7, 100, 80
 SURE, SURE_WORDS = 0.95, 20
 EXCERPT, MARGIN, BESIDE = 0.35, 0.25, 0.05
 NEARLY_ALL, NEARLY_NONE, WHOLE_SHARE = 0.9, 0.05, 0.3
@@ -82,7 +82,7 @@ class Pair:
         self.shared_words = len(view.rare & theirs)
         self.title = overlap if self.same_host else None
         self.similar_titles = overlap is not None and overlap >= 0.5
-        self.other_title = self.title is not None and self.title < 0.5
+        self.other_title = self.title is not None and self.title < CLOSE_TITLE
         self.one_article = not self.same_host and self.similar_titles
 
     def score(self) -> float | None:
@@ -208,7 +208,7 @@ class Pair:
         sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
         if self.title is None or sure:
             return contained
-        least_title = 0.7 if thin or part == TEMPLATE_TEXT else 0.5 if young or words < SHORT else 0.0
+        least_title = CLOSE_TITLE if thin or part == TEMPLATE_TEXT else 0.5 if young or words < SHORT else 0.0
         return contained if self.title >= least_title else None
 
     def is_edited(self, asked: Part, young: bool) -> bool:

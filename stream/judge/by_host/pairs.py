@@ -18,8 +18,8 @@ More is required where less is known:
 - An excerpt with an answer is no copy: the longer the indexed page, the less may be missing (EXCERPT).
 - Containment that is estimated by a sample must be above the required one by MARGIN standard errors.
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
-  If more than FRESH_TEXT words lie in fresh blocks, at most FRESH_TEXT words may be fresh, however long the page is: it
-  may show other pages too.
+  Unless the titles are close, at most FRESH_TEXT words may be fresh if more of them lie in fresh blocks, however long
+  the page is: it may show other pages too, or describe one of several things in the same terms.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
   words may be template text. The rest must be contained as much as otherwise required, with at most FRESH_TEXT fresh
   words under another title or in blocks of their own; or else no word may be fresh, and hardly any beside it
@@ -92,8 +92,8 @@ edited words that lie close together."""
 FRESH_TEXT = 20.0
 """All text may have this many fresh words, however many of its words are in blocks of links. Links are never fresh, so
 the fresh words are compared with the other words. A page of a host whose template text is unknown may have no more,
-unless it is an edited copy, and under no other title. The same limit holds beside a page of one host under another
-title, if more than FRESH_TEXT words lie in fresh blocks."""
+unless it is an edited copy, and under no other title. The same limit holds beside a page of one host whose title is not
+close, if more than FRESH_TEXT words lie in fresh blocks."""
 LEAST_MAIN_ON_HOST = 60
 """Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
 the other text is compared too if there is as much other prose, or much more other text: a page that joins two texts is
@@ -120,8 +120,8 @@ EXCERPT = 0.35
 """What may be missing is divided by 1 + EXCERPT * (n - 1) if the indexed page has n times the length of the page."""
 MARGIN = 0.25
 """Standard errors of the estimated containment that are added to the required one."""
-SIMILAR_TITLE, THIN_TITLE, SAME_TITLE = 0.5, 0.7, 1.0
-"""Overlaps of two titles: similar; enough for thin texts; the same."""
+SIMILAR_TITLE, CLOSE_TITLE, SAME_TITLE = 0.5, 0.7, 1.0
+"""Overlaps of two titles: similar; close, which is enough for thin texts and for fresh blocks; the same."""
 SHORT = 80
 """A text of fewer words under another title is no copy."""
 SURE, SURE_WORDS = 0.95, 20
@@ -338,7 +338,7 @@ def _contained_part(
     if thin and part == ALL_TEXT:
         contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared_words)
     missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
-    other_title = same and title != NO_TITLE and title < SIMILAR_TITLE
+    other_title = same and title != NO_TITLE and title < CLOSE_TITLE
     in_fresh_blocks = 0.0
     if new_host or one_article or other_title:  # Only these pairs need the look at all blocks.
         in_fresh_blocks = share_in_fresh_blocks(pages, page, compared)
@@ -390,7 +390,7 @@ def _contained_part(
     sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
     if title == NO_TITLE or sure:
         return contained
-    least_title = THIN_TITLE if thin or part == TEMPLATE_TEXT else 0.0
+    least_title = CLOSE_TITLE if thin or part == TEMPLATE_TEXT else 0.0
     if young or words < SHORT:
         least_title = max(least_title, SIMILAR_TITLE)
     answer.bars[thresholds.TITLE, 0] = title

@@ -20,7 +20,8 @@ IDS = [number for number in range(3, 200, 3) if number % 7]
 """Ids of pages with different URLs (signatures_of)."""
 DEFAULT = Bars()
 SAME, SIMILAR, OTHER = ((1, 2, 3), (1, 2, 3)), ((1, 2, 3), (1, 2, 3, 4, 5)), ((1, 2, 3), (1, 4, 5))
-HEADLINES = ((1, 2, 3, 4), (1, 2, 3, 4, 5))
+CLOSE = ((1, 2, 3, 4), (1, 2, 3, 4, 5))
+HEADLINES = CLOSE
 
 
 def words(name: str, count: int, first: int = 0) -> tuple[int, ...]:
@@ -102,7 +103,21 @@ CASES = [
         OTHER,
     ),
     Case("few fresh words are allowed there", PARTS_OF_STORY, [*PARTS_OF_STORY, text("own", 20)], True, OTHER),
-    Case("and more under a similar title", PARTS_OF_STORY, [*PARTS_OF_STORY, text("own", 60)], True, SIMILAR),
+    Case("and more under a close title", PARTS_OF_STORY, [*PARTS_OF_STORY, text("own", 60)], True, CLOSE),
+    Case(
+        "a similar title may name another thing, which is described in the same terms",
+        PARTS_OF_STORY,
+        [*PARTS_OF_STORY, text("own", 60)],
+        False,
+        SIMILAR,
+    ),
+    Case(
+        "its edits are no fresh blocks",
+        [STORY],
+        [joined(words("story", 70), words("new", 25), words("story", 100, 95))],
+        True,
+        SIMILAR,
+    ),
     Case(
         "a higher min_containment drops fewer pages",
         [STORY],
