@@ -289,7 +289,7 @@ SHELL_WORDS = 32
 _LOADING_WORDS, _WARNING_WORDS = 6, 12
 """Most visible words of a shell that says that it loads; outside links, of one that asks for JavaScript."""
 _MENU_WORDS = 200
-"""Most visible words of a shell, with those of its links."""
+"""Most visible words of a shell with an empty root element, with those of its links."""
 
 _BESIDE = frozenset("a button footer header nav select".split())
 _ROOTS = frozenset("div main section span".split())
@@ -298,6 +298,7 @@ _IDS = (
     r"""(?:app|react|vue|main|page|site|spa)[-_]?(?:root|app|mount|container|main|shell))(?=["'\s>])"""
 )
 _ROOT_ID = re.compile(rf"\s{_IDS}", re.IGNORECASE)
+_ROOT_NAME = re.compile(r"-(?:app|application|main|root|shell)\Z")
 # Each begins with a literal, so searching for it is five times as fast.
 _SOME_ROOT = (re.compile(_IDS.encode()), re.compile(rb"></[a-z]+-"))
 _JAVASCRIPT = re.compile(r"java\s?script|ジャバスクリプト|자바스크립트|джава\s?скрипт|جافا\s?سكريبت", re.IGNORECASE)
@@ -311,26 +312,33 @@ _LOADING = re.compile(
 
 
 def is_shell(body: bytes, words: int) -> bool:
-    """Whether an HTML page with scripts shows no text of its own. words: about the number of its words outside links"""
+    """Whether an HTML page with scripts shows no text of its own. words: about the number of its words outside links
+
+    An empty custom element may be a widget beside the text of the page, such as a toolbar. It is a root element if its
+    name says so, or if no text of the page precedes it and little follows.
+    """
     if words > _WARNING_WORDS and not any(some.search(body) for some in _SOME_ROOT):
         return False
     source = body.decode("utf-8", "replace")
     visible, own, warnings = list[str](), list[str](), list[str]()
-    start, depth, has_root, root = 0, 0, False, ""
+    start, depth, has_text, has_root, has_widget, root = 0, 0, False, False, False, ""
     for tag in MARKUP.finditer(source):
         text, start = source[start : tag.start()], tag.end()
         visible.append(text)
         if depth == 0:
             own.append(text)
         if text.strip():
-            root = ""
+            root, has_text = "", has_text or depth == 0
         name, ends = (tag["tag"] or "").lower(), bool(tag["end"])
         if name in _BESIDE:
             depth = max(0, depth - 1) if ends else depth + 1
         if (tag["unseen"] or "").lower() == "noscript":
             warnings.append(tag[0])
         if name:
-            has_root = has_root or (ends and name == root)
+            if ends and name == root:
+                is_widget = "-" in name and _ROOT_NAME.search(name) is None
+                has_root = has_root or not is_widget
+                has_widget = has_widget or not (has_text or name.startswith("amp-"))
             is_root = not ends and ("-" in name or (name in _ROOTS and _ROOT_ID.search(tag[0]) is not None))
             root = name if is_root else ""
     visible.append(source[start:])
@@ -340,7 +348,9 @@ def is_shell(body: bytes, words: int) -> bool:
         return True
     if total > _MENU_WORDS or words > SHELL_WORDS:
         return False
-    return has_root or (words <= _WARNING_WORDS and any(_JAVASCRIPT.search(text) for text in (shown, *warnings)))
+    if has_root or words > _WARNING_WORDS:
+        return has_root
+    return has_widget or (total <= SHELL_WORDS and any(_JAVASCRIPT.search(text) for text in (shown, *warnings)))
 
 
 def _words_of(pieces: list[str]) -> str:

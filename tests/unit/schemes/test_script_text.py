@@ -166,6 +166,7 @@ SHELLS = {
     "a menu and a footer": "<nav><a href=/>Home</a> <a href=/n>News of the day</a></nav><div id='__next'></div>"
     "<footer>All rights reserved by the publisher of this page and its partners, 2024</footer>" + BUNDLE,
     "a custom element": f"{INTRO}<app-root></app-root>{BUNDLE}",
+    "a custom element of any name": f"<nav><a href=/>Home</a></nav><todo-list></todo-list><p>Made by us.</p>{BUNDLE}",
     "a visible warning": "<p>Please enable JavaScript and cookies in your browser to continue here.</p>" + BUNDLE,
     "labels": script(
         {"messages": {"a": "Please accept all of our cookies to continue reading this page here, and enjoy."}},
@@ -200,9 +201,19 @@ def test_a_shell_without_text_is_emitted_unchecked_and_never_an_original(name: s
     assert "script_only" not in {reason for _, reason in verdicts(body, body, script_text=False)}
 
 
+NOTE = "A number of 64 bits that names an open socket of the system, available on some systems only."
+TOOLBAR = "<page-toolbar></page-toolbar>"
+LIST = "".join(f"<li><a href=/{n}>The item number {n}</a>" for n in range(12))
 KEPT = {
     "a short note": "<p>Back on Monday.</p><script>track()</script>",
     "an index page": "".join(f"<li><a href=/{n}>The story number {n} of the day</a>" for n in range(60)) + BUNDLE,
+    "a definition beside a toolbar": f"<h1>Type Alias SOCKET</h1>{TOOLBAR}<p>{NOTE}</p>{BUNDLE}",
+    "a list of links beside a toolbar": f"<h1>List of all items</h1>{TOOLBAR}{LIST}{BUNDLE}",
+    "a note between parts of a page": f"<site-header></site-header><p>{NOTE}</p><site-footer></site-footer>{BUNDLE}",
+    "an image of AMP before a caption": f"<amp-img src=a.jpg></amp-img><p>A heron on a pier.</p>{BUNDLE}",
+    "teasers with a word of programs": f"<p>Draw diagrams via JavaScript.</p>{LIST}{BUNDLE}",
+    "links beside a warning about comments": f"<h1>Posts of May</h1>{LIST}"
+    f"<noscript>Please enable JavaScript to view the comments.</noscript>{BUNDLE}",
     "no script": "<div id=root></div><p>Loading</p>",
     "a note beside a comment": f"{INTRO}<!-- {FORMS['next'][1](STORIES['English', 2])} --><script>track()</script>",
     "a short text with a description": INTRO * 2
