@@ -1,16 +1,24 @@
 """Makes a Page from a body, its Content-Type and its place: the last step of intake.
 
 The Content-Type, or else the bytes of the body, tell HTML, XML, plain text and other content apart.
+
+Feeds have HTML as the text of elements, escaped or in CDATA sections: <description> and <content:encoded> of RSS, and
+elements of Atom with type="html". The page of a feed has this HTML as markup. Each piece stays within its element:
+comments, scripts and tags without an end reach no further, and end tags close nothing around it. CDATA sections in
+other XML, such as the source code in XHTML, are text.
 """
 
 import codecs
 import enum
 import functools
 import re
+from collections import Counter
 
 from spotsieve.stream.base.page import FilterReason, Markup, Page
 from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8, undo_double_encoding
 from spotsieve.stream.sign.intake.mime import read_message, read_mhtml
+from spotsieve.stream.sign.text.html.elements import BLOCK, BREAK, ELEMENTS
+from spotsieve.stream.sign.text.prose import MARKUP, unescape_html
 
 SNIFF_BYTES = 1024
 _LONGEST_CONTENT_TYPE = 512
@@ -32,6 +40,15 @@ _TAG = re.compile(rb"<(?:[a-zA-Z!?/])")
 _PROLOG = rb"(?:\s++|<\?[^>]*+>|<!--(?:(?!-->).)*+-->|<!DOCTYPE[^<>\[]*+(?:\[[^\]]*+\]\s*+)?>)*+"
 _XML_DECLARATION = re.compile(rb"<\?xml\s")
 _FEED = re.compile(_PROLOG + rb"<(?:rss|feed|(?:[\w.-]+:)?RDF|urlset|sitemapindex)[\s/>]", re.DOTALL)
+_HTML_ELEMENT = re.compile(
+    r"<(?P<name>(?:[\w.-]++:)?(?:description|encoded|content|info|rights|subtitle|summary|tagline|title))"
+    r"(?P<attributes>\s[^<>]*+)?(?<!/)>"
+)
+"""An element of a feed whose text may be HTML."""
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
+_HTML_TYPE = re.compile(r"""\stype\s*=\s*["'](?:text/)?html["']""", re.IGNORECASE)
+_ALWAYS_HTML = re.compile(r"(?:.*:)?(?:description|encoded)|itunes:summary")
+_UNFINISHED = re.compile(r"<[a-z!?/][^<]*+\Z", re.IGNORECASE)
 # The values of a header that commas join. A comma in a quoted string separates nothing.
 _VALUE = re.compile(r'(?:"(?:[^"\\]|\\.)*+(?:"|\\?$)|[^,"])++', re.DOTALL)
 _CHARSET = re.compile(
@@ -167,14 +184,82 @@ def find_markup(content: Content, body: bytes) -> Markup:
         return Markup.XML
     if content is Content.PLAIN or content is Content.NOT_TEXT:
         return Markup.NONE
-    start = skip_blanks(body)
-    if _FEED.match(body, start, start + SNIFF_BYTES):
+    if _is_feed(body):
         return Markup.XML
     if content is Content.HTML:
         return Markup.HTML
-    if _XML_DECLARATION.match(body, start):
+    if _XML_DECLARATION.match(body, skip_blanks(body)):
         return Markup.XML
     return Markup.HTML if looks_like_markup(body) else Markup.NONE
+
+
+def _is_feed(body: bytes) -> bool:
+    start = skip_blanks(body)
+    return _FEED.match(body, start, start + SNIFF_BYTES) is not None
+
+
+def unfold_feed(body: bytes) -> bytes:
+    """A feed with the HTML in its elements as markup. Other bytes stay as they are. Linear in the size of the body."""
+    feed = body.decode("utf-8", "surrogateescape")
+    parts, behind, place = list[str](), 0, 0
+    while (found := _HTML_ELEMENT.search(feed, place)) is not None:
+        start, name = found.end(), found["name"]
+        content, place = _text_of_element(feed, start)
+        is_title = name.endswith("title")
+        attributes = found["attributes"] or ""
+        is_html = _ALWAYS_HTML.fullmatch(name) is not None or _HTML_TYPE.search(attributes) is not None
+        if is_html and (place == len(feed) or feed.startswith(f"</{name}", place)):
+            parts += feed[behind:start], _as_markup(content, is_title)
+            behind = place
+    return "".join([*parts, feed[behind:]]).encode("utf-8", "surrogateescape") if parts else body
+
+
+def _text_of_element(feed: str, place: int) -> tuple[str, int]:
+    """The text from a place up to the next tag, and the place of the tag. CDATA sections are part of the text."""
+    pieces = list[str]()
+    while place < len(feed):
+        if feed.startswith(_CDATA, place):
+            start, end = place + len(_CDATA), feed.find(_CDATA_END, place)
+            pieces.append(feed[start : len(feed) if end < 0 else end])
+            place = len(feed) if end < 0 else end + len(_CDATA_END)
+            continue
+        end = feed.find("<", place)
+        end = len(feed) if end < 0 else end
+        if end == place:
+            break
+        pieces.append(unescape_html(feed[place:end]))
+        place = end
+    return "".join(pieces), place
+
+
+_BLOCKS, _BREAKS = frozenset(ELEMENTS[BLOCK]), frozenset(ELEMENTS[BREAK])
+
+
+def _as_markup(html: str, is_title: bool) -> str:
+    """HTML as markup that may stand in any element: every tag is closed, and nothing is hidden.
+
+    is_title: whether only its text may stand there
+    """
+    pieces, start, opened, is_link = list[str](), 0, Counter[str](), False
+    for tag in MARKUP.finditer(html):
+        pieces.append(html[start : tag.start()].replace("<", "&lt;"))
+        start, name, is_end = tag.end(), (tag["tag"] or "").lower(), bool(tag["end"])
+        if is_title:
+            pieces.append(" " if name in _BLOCKS or name in _BREAKS else "")
+        elif name in _BLOCKS:
+            is_end = is_end and opened[name] > 0
+            opened[name] += -1 if is_end else 1
+            pieces.append(f"</{name}>" if is_end else f"<{name}>")
+        elif name in _BREAKS:
+            pieces.append("<br/>")
+        elif name == "a" and is_end == is_link and (is_end or "href" in tag[0]):
+            is_link = not is_end
+            pieces.append("<a href=''>" if is_link else "</a>")
+    pieces.append(_UNFINISHED.sub("", html[start:]).replace("<", "&lt;"))
+    if is_title:
+        return "".join(pieces)
+    closed = "".join(f"</{name}>" * count for name, count in opened.items())
+    return f"<div>{''.join(pieces)}{'</a>' * is_link}{closed}</div>"
 
 
 _UTF16_STARTS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
@@ -240,13 +325,17 @@ def make_page(
         raw, repaired = to_utf8(raw, label_of_set)
     if judgeable:
         raw = undo_double_encoding(raw)
+    markup = find_markup(content, raw)
+    if judgeable and markup is Markup.XML and _is_feed(raw):
+        unfolded = unfold_feed(raw)
+        raw = unfolded if len(unfolded) <= max_page_bytes else raw
     return Page(
         source=source,
         partition=partition,
         offset=offset,
         url=_writable(url),
         body=raw,
-        markup=find_markup(content, raw),
+        markup=markup,
         event_time_ms=min(event_time_ms, latest_ms),
         future_time=event_time_ms > latest_ms,
         label=_writable(label),

@@ -5,9 +5,10 @@ from itertools import count, islice
 import pytest
 
 from spotsieve.stream.base.page import Markup
+from spotsieve.stream.sign.features.sieve import blocks_of
 from spotsieve.stream.sign.intake.charset import MAX_BLANKS
 from spotsieve.stream.sign.intake.content import Content, find_media_type, read_content_type
-from tests.fixtures.cpu_time import assert_cpu_below
+from tests.fixtures.cpu_time import assert_cpu_below, assert_cpu_grows
 from tests.fixtures.pages.bodies import page_of_body
 
 
@@ -146,3 +147,81 @@ def test_a_body_over_the_limit_is_not_judged_and_one_at_the_limit_is() -> None:
     assert kind(b"x" * 1024, "text/html", 1024) == "html"
     assert kind(b"x" * 1025, "text/html", 1024) == "not judged"
     assert kind("ä" * 513, "text/html", 1024) == "not judged", "the limit counts bytes, not characters"
+
+
+ATOM = "<feed xmlns='http://www.w3.org/2005/Atom'>{}</feed>"
+RSS = "<rss version='2.0'><channel>{}</channel></rss>"
+NOTE = "&lt;p>Ann &amp;amp; Bob&lt;/p>&lt;p>caf&amp;eacute;"
+
+
+def blocks(body: str, content_type: str | None = None) -> str:
+    page = page_of_body(body, content_type)
+    return "|".join(" ".join(block.tokens) for block in blocks_of(page.body, page.markup))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (RSS.format("<description><![CDATA[<p>a <b>w</b>ord</p><p>b&#8217;s]]></description>"), "a word|b s"),
+        (RSS.format("<content:encoded>\n<![CDATA[<ul><li>a<li>b]]>\n</content:encoded>"), "a|b"),
+        (RSS.format(f"<description>{NOTE}</description>"), "ann bob|café"),
+        (RSS.format("<description>a<![CDATA[<b]]><![CDATA[>b</b>]]> c</description>"), "ab c"),
+        (RSS.format("<description>1 &lt; 2 &amp;lt;b&amp;gt; AT&amp;T</description>"), "1 2 b at t"),
+        (RSS.format("<description><![CDATA[a <a href='x y]]></description><link>b</link>"), "a|b"),
+        (RSS.format("<title><![CDATA[a]]></title><title><![CDATA[<b>]]></title>"), "b"),
+        (RSS.format("<description>a"), "a"),
+        (RSS.format("<description><![CDATA[a<p>b"), "a|b"),
+        (RSS.format("<description><p>a</p>&lt;b&gt;</description>"), "a|b"),
+        (ATOM.format(f"<content type='html'>{NOTE}</content>"), "ann bob|café"),
+        (ATOM.format(f'<summary mode="escaped" type="text/html">{NOTE}</summary>'), "ann bob|café"),
+        (ATOM.format("<title>a</title><title type='html'>&lt;b>c&lt;/b>d&lt;br>e</title>"), "cd e"),
+        (ATOM.format("<content>&lt;p>a</content>"), "p a"),
+        (ATOM.format("<content type='text'>&lt;p>a</content>"), "p a"),
+        (ATOM.format("<content type='xhtml'><div>a<p>b</p></div></content>"), "a|b"),
+        (f"<rdf:RDF xmlns='http://purl.org/rss/1.0/'><item><description>{NOTE}</description></item>", "ann bob|café"),
+    ],
+)
+def test_the_html_in_a_feed_is_read_as_html(body: str, expected: str) -> None:
+    assert blocks(body) == expected
+    assert blocks(body, "text/html") == expected
+
+
+def test_cdata_of_other_pages_is_text_in_xml_and_a_comment_in_html() -> None:
+    page = "<html><description><![CDATA[<p>a</p>]]></description><script><![CDATA[b]]></script></html>"
+    assert blocks(page, "application/xhtml+xml") == "p a p"
+    assert blocks(page, "text/html") == "a"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    "<!-- a|<script>|<style>|<template>|<plaintext>|<title>|<svg>|<textarea>|<a href=x>|<ul><table><h1>|</item></rss>|"
+    "<iframe|<img alt='|]]&gt;|<![CDATA[|<description>|</description>".split("|"),
+)
+def test_the_html_in_a_feed_stays_within_its_element(piece: str) -> None:
+    item = "<item><title>h</title><description>{}</description></item>"
+    escaped = piece.replace("&", "&amp;").replace("<", "&lt;")
+    for inner in (f"<![CDATA[{piece}]]>", escaped):
+        page = page_of_body(RSS.format(item.format(inner) + item.format("the <![CDATA[<p>last]]>")))
+        last = blocks_of(page.body, page.markup)[-3:]
+        assert [" ".join(block.tokens) for block in last] == ["h", "the", "last"]
+        assert {(block.links, block.sections) for block in last} == {(0, 0)}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    "<description>|<description><![CDATA[|<![CDATA[|]]>|&lt;!--|&lt;script>|&lt;a '|<title type='html'>|<a:b:content |"
+    "<description>&lt;p></description>|<description><![CDATA[<]]></description>".split("|"),
+)
+def test_hostile_feeds_take_time_linear_in_their_size(piece: str) -> None:
+    for before in ("<rss>", "<rss><description>", "<rss><description><![CDATA["):
+
+        def read(size: int, before: str = before) -> None:
+            page_of_body(before + piece * (size // len(piece)), None, 2**24)
+
+        assert_cpu_grows(read, 40_000, 320_000, most=24, extra=0.024)
+
+
+def test_a_feed_that_would_outgrow_the_limit_of_a_page_is_read_as_it_is() -> None:
+    body = RSS.format("<description><![CDATA[" + "<" * 1000 + "]]></description>")
+    assert page_of_body(body, None, 2000).body == body.encode()
+    assert b"&lt;&lt;" in page_of_body(body, None, 8000).body
