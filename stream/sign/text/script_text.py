@@ -17,6 +17,7 @@ A page whose visible text is only the frame of an application, and whose scripts
 import html
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -291,7 +292,7 @@ _LOADING_WORDS, _WARNING_WORDS = 6, 12
 _MENU_WORDS = 200
 """Most visible words of a shell with an empty root element, with those of its links."""
 
-_BESIDE = frozenset("a button footer header nav select".split())
+_FRAME = frozenset("button footer header nav select".split())
 _ROOTS = frozenset("div main section span".split())
 _IDS = (
     r"""id=["']?(?:root|app|application|__next|__nuxt|___gatsby|svelte|spa|mount|q-app|"""
@@ -320,18 +321,21 @@ def is_shell(body: bytes, words: int) -> bool:
     if words > _WARNING_WORDS and not any(some.search(body) for some in _SOME_ROOT):
         return False
     source = body.decode("utf-8", "replace")
-    visible, own, warnings = list[str](), list[str](), list[str]()
-    start, depth, has_text, has_root, has_widget, root = 0, 0, False, False, False, ""
-    for tag in MARKUP.finditer(source):
-        text, start = source[start : tag.start()], tag.end()
-        visible.append(text)
-        if depth == 0:
-            own.append(text)
+    visible, content, own, warnings = list[str](), list[str](), list[str](), list[str]()
+    start, depth, in_link, has_text, has_root, has_widget, root = 0, 0, False, False, False, False, ""
+    for tag in chain(MARKUP.finditer(source), [None]):
+        text = source[start : tag.start() if tag else len(source)]
+        for pieces in (visible, content, own)[: 1 if depth else 2 if in_link else 3]:
+            pieces.append(text)
+        if tag is None:
+            break
+        start = tag.end()
         if text.strip():
-            root, has_text = "", has_text or depth == 0
+            root, has_text = "", has_text or not (depth or in_link)
         name, ends = (tag["tag"] or "").lower(), bool(tag["end"])
-        if name in _BESIDE:
+        if name in _FRAME:
             depth = max(0, depth - 1) if ends else depth + 1
+        in_link = not ends if name == "a" else in_link
         if (tag["unseen"] or "").lower() == "noscript":
             warnings.append(tag[0])
         if name:
@@ -341,16 +345,17 @@ def is_shell(body: bytes, words: int) -> bool:
                 has_widget = has_widget or not (has_text or name.startswith("amp-"))
             is_root = not ends and ("-" in name or (name in _ROOTS and _ROOT_ID.search(tag[0]) is not None))
             root = name if is_root else ""
-    visible.append(source[start:])
-    shown, outside = _words_of(visible), _words_of([*own, *visible[-1:]] if depth == 0 else own)
-    total, words = count_words(shown), count_words(outside)
+    shown = _words_of(visible)
+    total, words = count_words(shown), count_words(_words_of(own))
     if not shown or (total <= _LOADING_WORDS and _LOADING.search(shown)):
         return True
     if total > _MENU_WORDS or words > SHELL_WORDS:
         return False
     if has_root or words > _WARNING_WORDS:
         return has_root
-    return has_widget or (total <= SHELL_WORDS and any(_JAVASCRIPT.search(text) for text in (shown, *warnings)))
+    if has_widget or count_words(_words_of(content)) > SHELL_WORDS:
+        return has_widget
+    return any(_JAVASCRIPT.search(text) for text in (shown, *warnings))
 
 
 def _words_of(pieces: list[str]) -> str:

@@ -158,6 +158,9 @@ def test_an_article_rendered_by_the_server_is_a_copy_of_its_twin_in_a_script() -
             assert verdicts(rendered, shell(FORMS[name][1](story)))[1] == ("duplicate", "contained"), (language, name)
 
 
+NOTE = "A number of 64 bits that names an open socket of the system, available on some systems only."
+TOOLBAR = "<page-toolbar></page-toolbar>"
+LIST = "".join(f"<li><a href=/{n}>The item number {n}</a>" for n in range(12))
 SHELLS = {
     "nothing": BUNDLE,
     "a root": "<div id=root></div><noscript>You need to enable JavaScript to run this app.</noscript>" + BUNDLE,
@@ -167,6 +170,7 @@ SHELLS = {
     "<footer>All rights reserved by the publisher of this page and its partners, 2024</footer>" + BUNDLE,
     "a custom element": f"{INTRO}<app-root></app-root>{BUNDLE}",
     "a custom element of any name": f"<nav><a href=/>Home</a></nav><todo-list></todo-list><p>Made by us.</p>{BUNDLE}",
+    "a menu and a warning": f"<nav>{LIST}</nav><main></main><noscript>This site needs JavaScript.</noscript>{BUNDLE}",
     "a visible warning": "<p>Please enable JavaScript and cookies in your browser to continue here.</p>" + BUNDLE,
     "labels": script(
         {"messages": {"a": "Please accept all of our cookies to continue reading this page here, and enjoy."}},
@@ -201,9 +205,6 @@ def test_a_shell_without_text_is_emitted_unchecked_and_never_an_original(name: s
     assert "script_only" not in {reason for _, reason in verdicts(body, body, script_text=False)}
 
 
-NOTE = "A number of 64 bits that names an open socket of the system, available on some systems only."
-TOOLBAR = "<page-toolbar></page-toolbar>"
-LIST = "".join(f"<li><a href=/{n}>The item number {n}</a>" for n in range(12))
 KEPT = {
     "a short note": "<p>Back on Monday.</p><script>track()</script>",
     "an index page": "".join(f"<li><a href=/{n}>The story number {n} of the day</a>" for n in range(60)) + BUNDLE,
