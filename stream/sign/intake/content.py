@@ -39,7 +39,7 @@ _TAG = re.compile(rb"<(?:[a-zA-Z!?/])")
 # What may precede the root element of XML: processing instructions, comments and a document type.
 _PROLOG = rb"(?:\s++|<\?[^>]*+>|<!--(?:(?!-->).)*+-->|<!DOCTYPE[^<>\[]*+(?:\[[^\]]*+\]\s*+)?>)*+"
 _XML_DECLARATION = re.compile(rb"<\?xml\s")
-_FEED = re.compile(_PROLOG + rb"<(?:rss|feed|(?:[\w.-]+:)?RDF|urlset|sitemapindex)[\s/>]", re.DOTALL)
+_FEED = re.compile(_PROLOG + rb"<(?:[\w.-]++:)?(?:rss|feed|RDF|urlset|sitemapindex)[\s/>]", re.DOTALL)
 _HTML_ELEMENT = re.compile(
     r"<(?P<name>(?:[\w.-]++:)?(?:description|encoded|content|info|rights|subtitle|summary|tagline|title))"
     r"(?P<attributes>\s[^<>]*+)?(?<!/)>"

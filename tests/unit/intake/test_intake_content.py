@@ -175,6 +175,7 @@ def blocks(body: str, content_type: str | None = None) -> str:
         (ATOM.format(f"<content type='html'>{NOTE}</content>"), "ann bob|café"),
         (ATOM.format(f'<summary mode="escaped" type="text/html">{NOTE}</summary>'), "ann bob|café"),
         (ATOM.format("<title>a</title><title type='html'>&lt;b>c&lt;/b>d&lt;br>e</title>"), "cd e"),
+        (f"<atom:feed><atom:content type='html'>{NOTE}</atom:content></atom:feed>", "ann bob|café"),
         (ATOM.format("<content>&lt;p>a</content>"), "p a"),
         (ATOM.format("<content type='text'>&lt;p>a</content>"), "p a"),
         (ATOM.format("<content type='xhtml'><div>a<p>b</p></div></content>"), "a|b"),
