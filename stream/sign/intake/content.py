@@ -246,13 +246,14 @@ def _as_markup(html: str, is_title: bool) -> str:
         start, name, is_end = tag.end(), (tag["tag"] or "").lower(), bool(tag["end"])
         if is_title:
             pieces.append(" " if name in _BLOCKS or name in _BREAKS else "")
+        elif name in _BLOCKS and is_end and not opened[name]:
+            pieces.append("</p>")
         elif name in _BLOCKS:
-            is_end = is_end and opened[name] > 0
             opened[name] += -1 if is_end else 1
             pieces.append(f"</{name}>" if is_end else f"<{name}>")
         elif name in _BREAKS:
             pieces.append("<br/>")
-        elif name == "a" and is_end == is_link and (is_end or "href" in tag[0]):
+        elif name == "a" and is_end == is_link and (is_end or "href" in tag[0].lower()):
             is_link = not is_end
             pieces.append("<a href=''>" if is_link else "</a>")
     pieces.append(_UNFINISHED.sub("", html[start:]).replace("<", "&lt;"))

@@ -208,6 +208,12 @@ def test_the_html_in_a_feed_stays_within_its_element(piece: str) -> None:
         assert {(block.links, block.sections) for block in last} == {(0, 0)}
 
 
+def test_an_end_tag_without_a_start_tag_opens_nothing_in_a_feed() -> None:
+    page = page_of_body(RSS.format("<description><![CDATA[</ul>a</table><p>b]]></description>"))
+    found = blocks_of(page.body, page.markup)
+    assert [(block.tokens, block.sections) for block in found] == [(("a",), 0), (("b",), 0)]
+
+
 @pytest.mark.parametrize(
     "piece",
     "<description>|<description><![CDATA[|<![CDATA[|]]>|&lt;!--|&lt;script>|&lt;a '|<title type='html'>|<a:b:content |"
