@@ -6,6 +6,8 @@ Feeds have HTML as the text of elements, escaped or in CDATA sections: <descript
 elements of Atom with type="html". The page of a feed has this HTML as markup. Each piece stays within its element:
 comments, scripts and tags without an end reach no further, and end tags close nothing around it. CDATA sections in
 other XML, such as the source code in XHTML, are text.
+
+JSON whose letters are escaped is read with its letters: otherwise each escape would be a word.
 """
 
 import codecs
@@ -18,7 +20,7 @@ from spotsieve.stream.base.page import FilterReason, Markup, Page
 from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8, undo_double_encoding
 from spotsieve.stream.sign.intake.mime import read_message, read_mhtml
 from spotsieve.stream.sign.text.html.elements import BLOCK, BREAK, ELEMENTS
-from spotsieve.stream.sign.text.prose import MARKUP, unescape_html
+from spotsieve.stream.sign.text.prose import MARKUP, unescape_html, unescape_script
 
 SNIFF_BYTES = 1024
 _LONGEST_CONTENT_TYPE = 512
@@ -330,6 +332,8 @@ def make_page(
     if judgeable and markup is Markup.XML and _is_feed(raw):
         unfolded = unfold_feed(raw)
         raw = unfolded if len(unfolded) <= max_page_bytes else raw
+    if judgeable and markup is Markup.NONE and b"\\u" in raw and find_media_type(content_type or "").endswith("json"):
+        raw = unescape_script(raw.decode("utf-8", "replace")).encode()
     return Page(
         source=source,
         partition=partition,

@@ -174,7 +174,7 @@ def strings_in_code(code: str, depth: int = 0) -> Iterator[str]:
         text = found["double"] or found["single"] or found["template"]
         if not text or len(text) < LEAST_WORDS:
             continue
-        text = _unescaped(text)
+        text = unescape_script(text)
         if depth < DEEPEST_DATA and _looks_like_json(text) and (value := parse_json(text)) is not None:
             yield from strings_in(value, depth + 1)
         elif depth < DEEPEST_DATA and text.count('":') + text.count('["') > 1 and not _TAG.match(text):
@@ -183,7 +183,8 @@ def strings_in_code(code: str, depth: int = 0) -> Iterator[str]:
             yield text
 
 
-def _unescaped(text: str) -> str:
+def unescape_script(text: str) -> str:
+    """The text with the escapes of JavaScript and JSON decoded."""
     if "\\" not in text:
         return text
     text = _ESCAPE.sub(_character, text)

@@ -1,5 +1,6 @@
 """Intake tells HTML, XML, plain text and other content apart."""
 
+import json
 from itertools import count, islice
 
 import pytest
@@ -232,3 +233,24 @@ def test_a_feed_that_would_outgrow_the_limit_of_a_page_is_read_as_it_is() -> Non
     body = RSS.format("<description><![CDATA[" + "<" * 1000 + "]]></description>")
     assert page_of_body(body, None, 2000).body == body.encode()
     assert b"&lt;&lt;" in page_of_body(body, None, 8000).body
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/ld+json; charset=utf-8", "text/json"])
+def test_escaped_letters_of_json_are_letters(content_type: str) -> None:
+    text = 'Добрый день, "мир"\nи 漢字 😀x C:\\new'
+    page = page_of_body(json.dumps({"a": text}), content_type)
+    assert [block.tokens for block in blocks_of(page.body, page.markup)] == [
+        tuple("a добрый день мир и 漢 字 x c new".split())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "expected"),
+    [
+        (r'{"a": "\ud83d b \u00e9"}', "application/json", "a b é"),
+        (r'{"a": "\u00e9"}', "text/plain", "a u00e9"),
+        (r'{"a": "\u00', "application/json", "a u00"),
+    ],
+)
+def test_other_backslashes_are_signs(body: str, content_type: str, expected: str) -> None:
+    assert blocks(body, content_type) == expected
