@@ -109,6 +109,13 @@ def test_every_alert_has_a_section_of_the_runbook_and_leads_there() -> None:
         assert alert["annotations"]["runbook_url"] == f"docs/runbook.md#{alert['alert'].lower()}"
 
 
+def test_the_alert_of_skewed_shards_counts_the_work_that_its_panel_shows() -> None:
+    stages = re.compile(r'stage=~"([^"]*)"')
+    (panel,) = [panel for panel in panels() if panel["title"] == "Skew between shards"]
+    (rule,) = [rule for rule in rules() if rule.get("record") == "instance:spotsieve_shard_busy:rate30m"]
+    assert {*stages.findall(panel["targets"][0]["expr"])} == {*stages.findall(rule["expr"])}
+
+
 def test_panels_have_a_title_a_meaning_and_a_place_of_their_own() -> None:
     taken: dict[tuple[int, int], str] = {}
     assert all(panel["title"] and panel["description"] for panel in panels())
