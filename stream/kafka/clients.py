@@ -9,7 +9,7 @@ import asyncio
 import ssl
 import stat
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts
 from aiokafka.helpers import create_ssl_context
+from pydantic import SecretStr
 
 from spotsieve.stream.base.errors import BrokerError, SettingError
 from spotsieve.stream.base.settings.model import Settings
@@ -109,7 +110,8 @@ async def create(admin: AIOKafkaAdminClient, topic: NewTopic, seconds: float = U
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     """The options of all clients.
 
-    Raises SettingError for an invalid bootstrap address, a login without user or password, and unreadable certificates.
+    Raises SettingError for an invalid bootstrap address, a login without user or password, unreadable certificates, and
+    a login or certificates that the security protocol does not use.
     """
     for check in CLIENT_CHECKS:
         check(kafka)
@@ -151,11 +153,26 @@ def _check_addresses(kafka: KafkaSettings) -> None:
 def _check_certificates(kafka: KafkaSettings) -> None:
     if "SSL" in kafka.security_protocol:
         ssl_context(kafka)
+    else:
+        _check_unset(kafka, ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_key_password"), "SSL", "SASL_SSL")
+
+
+def _check_unset(kafka: KafkaSettings, names: Iterable[str], *protocols: str) -> None:
+    """Raise SettingError for a setting that has an effect with these protocols only, and would be ignored now."""
+    for name in names:
+        if getattr(kafka, name) not in ("", SecretStr("")):
+            raise SettingError(
+                f"kafka.{name}",
+                f"has no effect with security_protocol {kafka.security_protocol}",
+                None,
+                f"set kafka.security_protocol to {' or '.join(protocols)}, or remove kafka.{name}",
+            )
 
 
 def _check_login(kafka: KafkaSettings) -> None:
-    needs_login = kafka.security_protocol.startswith("SASL")
-    if needs_login and not (kafka.sasl_username and kafka.sasl_password.get_secret_value()):
+    if not kafka.security_protocol.startswith("SASL"):
+        _check_unset(kafka, ("sasl_username", "sasl_password"), "SASL_SSL", "SASL_PLAINTEXT")
+    elif not (kafka.sasl_username and kafka.sasl_password.get_secret_value()):
         missing = "password" if kafka.sasl_username else "username"
         raise SettingError(
             f"kafka.sasl_{missing}",

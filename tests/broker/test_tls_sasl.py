@@ -47,7 +47,7 @@ class Doors:
         kafka = {
             "bootstrap_servers": self.servers(listener, host),
             "security_protocol": PROTOCOLS[listener],
-            "ssl_cafile": str(self.authority.certificate),
+            "ssl_cafile": str(self.authority.certificate) if "SSL" in PROTOCOLS[listener] else "",
             **settings,
         }
         return "".join(f'kafka.{name} = "{value}"\n' for name, value in kafka.items() if value)
@@ -237,7 +237,7 @@ def test_a_refusal_is_one_line_with_its_setting_and_shows_no_secret(
     toml = doors.toml(refusal.listener, refusal.host, **given) + 'log.level = "debug"\n'
     if refusal.protocol:
         toml = toml.replace(f'"{PROTOCOLS[refusal.listener]}"', f'"{refusal.protocol}"')
-    if refusal.system_ca:
+    if refusal.system_ca or (refusal.protocol and "SSL" not in refusal.protocol):
         toml = toml.replace(f'kafka.ssl_cafile = "{doors.authority.certificate}"\n', "")
     environment = {"SPOTSIEVE_KAFKA__SASL_PASSWORD": refusal.password} if refusal.password else {}
     with Spotsieve(tmp_path, toml, command=("topics", "check"), environment=environment) as asked:

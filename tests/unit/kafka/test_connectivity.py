@@ -24,8 +24,7 @@ def test_a_tls_broker_that_is_down_behind_a_proxy_is_reported_as_down(
         "bootstrap_servers": f"{HOST}:{port}",
         "security_protocol": protocol,
         "ssl_cafile": str(Authority(tmp_path, "test CA").certificate),
-        "sasl_username": "crawler",
-        "sasl_password": "secret",
+        **({"sasl_username": "crawler", "sasl_password": "secret"} if protocol == "SASL_SSL" else {}),
     }
     settings = Settings.model_validate({"kafka": kafka})
     with Proxy(port, nobody), asyncio.Runner(loop_factory=loop) as runner:
