@@ -168,9 +168,10 @@ def _repair(findings: "Findings", state: Path) -> str:
 
 _SNAPSHOT = """A process that uses the state makes a checkpoint between two records and continues; nothing needs to be
 stopped. On the same file system the snapshot shares the state's table files as hard links: copy it to another disk to
-survive the loss of this one. A local log is part of the snapshot. The log topic is not: it must still hold the records
-after the snapshot's position when the snapshot is restored. Snapshots of all shards with one --after-outcome, an offset
-that no shard has reached yet, are of one place in the log, as split, merge and a resize need; pages go on meanwhile."""
+survive the loss of this one. Damage of the state is copied, too: check the snapshot with `state verify`. A local log is
+part of the snapshot. The log topic is not: it must still hold the records after the snapshot's position when the
+snapshot is restored. Snapshots of all shards with one --after-outcome, an offset that no shard has reached yet, are of
+one place in the log, as split, merge and a resize need; pages go on meanwhile."""
 
 _RESTORE = """Checks every file against the snapshot's manifest, and overwrites nothing. The next start continues from
 the snapshot's position in the log."""
