@@ -22,7 +22,7 @@ import xxhash
 
 from spotsieve.state.directory import LOG_FILE, make_directory, open_file
 from spotsieve.state.format.meta import LOCAL
-from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedError
+from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedError, write_advice
 
 RECORD_BYTES = 8 * 2**20
 """Greatest size of a record of signatures in a local log."""
@@ -233,5 +233,5 @@ def _unusable(path: Path, error: OSError) -> StateError:
         "local log",
         f"must be a file that can grow: {error.strerror}",
         str(path),
-        "free disk space or choose another directory with --state, and start again: all judged pages are stored",
+        f"{write_advice(error)} or choose another directory with --state, and start again: all judged pages are stored",
     )

@@ -4,6 +4,7 @@ isolate() runs work on many pages without the pages that make it fail (poison pa
 """
 
 import enum
+import errno
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -94,6 +95,21 @@ def _unpickled(kind: type[SpotsieveError], args: tuple[object, ...], fields: dic
     error.args = args
     error.__dict__.update(fields)
     return error
+
+
+_ADVICE: Mapping[int | None, str] = MappingProxyType(
+    {
+        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free disk space"),
+        **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "make it writable for this user"),
+        **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit of open files (ulimit -n)"),
+        errno.EFBIG: "raise the limit of file sizes (ulimit -f)",
+    }
+)
+
+
+def write_advice(error: OSError) -> str:
+    """What to do about a file or directory that cannot be written: a clause for the next step of an error."""
+    return _ADVICE.get(error.errno, "check the path and the disk")
 
 
 class PageError(SpotsieveError):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.errors import StateError, write_advice
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 # Line and paragraph separators start a new line in some viewers. The others change the direction of the text.
@@ -110,7 +110,10 @@ def _write(text: str, to: TextIO | None) -> None:
         if isinstance(error, BrokenPipeError) or stream is not sys.stdout:
             raise
         discard_output()
-        rule, then = f"cannot be written: {error.strerror or error}", "free disk space, or write to another place"
+        rule, then = (
+            f"cannot be written: {error.strerror or error}",
+            f"{write_advice(error)}, or write to another place",
+        )
         raise StateError("standard output", rule, None, then) from None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from spotsieve.stream.base.errors import InputError, SettingError
+from spotsieve.stream.base.errors import InputError, SettingError, write_advice
 from spotsieve.stream.base.terminal import escape_control_characters, escape_json
 from spotsieve.stream.files.compression import COMPRESSORS, CompressedStream
 from spotsieve.stream.files.file_format import FileFormat, FormatWriter, Record
@@ -204,9 +204,14 @@ def write_whole(path: Path, content: bytes) -> None:
     partial = path.with_name(f"{path.name}.partial")
     try:
         with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                partial.replace(path)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
     except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}", None, "choose another path") from None
+        then = f"{write_advice(error)}, or choose another path"
+        raise InputError(str(path), f"cannot be written: {error.strerror}", None, then) from None

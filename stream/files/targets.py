@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from spotsieve.state.directory import open_file
-from spotsieve.stream.base.errors import SettingError, StateError
+from spotsieve.stream.base.errors import SettingError, StateError, write_advice
 from spotsieve.stream.files.remote import RemoteFile, is_url, local_name, shown_url
 
 PARTIAL = ".partial"
 STDOUT = "-"
 _BUFFER_BYTES = 2**20
 """Bytes buffered before a write. A page of 15 KB takes 15 us if it is written alone, and 6 us in such a buffer."""
-_FREE = "free disk space, and run again"
 _NAME_A_FILE = "add the name of a file"
 SAME_VERDICTS = ": with the same --state, pages get the same verdicts"
 """What the advice says besides, for outputs of judged pages."""
@@ -25,7 +24,7 @@ class Target(Protocol):
 
     file: the open file
     watched: whether a reader may look at the bytes written so far
-    next_step: the advice of the error if a write fails
+    next_step: the advice of the error if a write fails; empty: the advice for its error number
     """
 
     file: BinaryIO
@@ -76,7 +75,7 @@ def write_error(name: str, error: OSError, target: Target, judged: bool) -> Stat
 
     name: the name in messages  judged: whether the output is of judged pages
     """
-    then = target.next_step + (SAME_VERDICTS if judged else "")
+    then = (target.next_step or f"{write_advice(error)}, and run again") + (SAME_VERDICTS if judged else "")
     # Errors of Arrow have no strerror.
     return StateError(name, f"cannot be written: {error.strerror or error}", None, then)
 
@@ -123,7 +122,7 @@ class _Direct:
 
     left = None
     watched = True
-    next_step = _FREE
+    next_step = ""
 
     def __init__(self, file: BinaryIO, *, owned: bool) -> None:
         self.file = file
@@ -151,7 +150,7 @@ class _Local:
     """
 
     watched = True
-    next_step = _FREE
+    next_step = ""
 
     def __init__(self, path: Path, private: bool) -> None:
         self._path = path

@@ -35,7 +35,7 @@ from spotsieve.state.snapshot.checkpoints import checkpoint_of
 from spotsieve.state.still.reading import TIMEOUT_S, identity_of, linked_index, read_only_state, salt_from
 from spotsieve.state.store.opening import checkpoint_state
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateError, isolate
+from spotsieve.stream.base.errors import SettingError, SettingsMismatch, StateError, isolate, write_advice
 from spotsieve.stream.base.progress import OnProgress, ignore_progress
 from spotsieve.stream.base.settings.digest import describe_difference, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
@@ -328,19 +328,17 @@ def _kept_index(number: int, directory: Path, folder: Path) -> Path:
 
 def _link_files(made: Path, index: Path) -> None:
     """Link the files of a checkpoint into a new directory, or copy them to another file system. Raises StateError."""
-
-    def link(source: str, target: str) -> None:
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copy2(source, target)
-
     try:
         make_directory(index.parent)
-        shutil.copytree(made, index, copy_function=link)
-    except (OSError, shutil.Error) as error:
-        rule = f"cannot keep a checkpoint: {error}"
-        raise StateError("--against", rule, str(index), "free disk space, or name snapshots") from None
+        make_directory(index)
+        for file in made.iterdir():
+            try:
+                os.link(file, index / file.name)
+            except OSError:
+                shutil.copy2(file, index / file.name)
+    except OSError as error:
+        rule = f"cannot keep a checkpoint: {error.strerror}"
+        raise StateError("--against", rule, str(index), f"{write_advice(error)}, or name snapshots") from None
 
 
 def _others(states: Sequence[State], settings: Settings) -> AbstractContextManager[OtherStates | None]:

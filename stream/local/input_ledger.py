@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spotsieve.state.directory import INPUTS_FILE, open_file
-from spotsieve.stream.base.errors import SettingError, StateError
+from spotsieve.stream.base.errors import SettingError, StateError, write_advice
 from spotsieve.stream.base.settings.model import InputSettings
 
 
@@ -96,7 +96,7 @@ def write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        then = "free disk space, or make the directory writable"
+        then = f"{write_advice(error)}, and run again"
         raise StateError(str(path), f"cannot be written: {error.strerror}", None, then) from None
 
 

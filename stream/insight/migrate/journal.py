@@ -19,7 +19,7 @@ import orjson
 
 from spotsieve.state.directory import make_directory, open_file
 from spotsieve.state.removal import ForgottenPage
-from spotsieve.stream.base.errors import SettingError, StateError
+from spotsieve.stream.base.errors import SettingError, StateError, write_advice
 from spotsieve.stream.base.settings.model import InputSettings
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.local.input_ledger import as_json, difference
@@ -177,5 +177,5 @@ def _unusable(folder: Path, error: OSError) -> StateError:
         f"journal {folder}",
         f"cannot be written: {error.strerror}",
         None,
-        "free disk space and run the command again: it continues where it stopped",
+        f"{write_advice(error)} and run the command again: it continues where it stopped",
     )

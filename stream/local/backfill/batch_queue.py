@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, BinaryIO, Self, cast
 
-from spotsieve.stream.base.errors import InputError, StateError
+from spotsieve.stream.base.errors import InputError, StateError, write_advice
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.files.compression import compression_of
 from spotsieve.stream.files.file_format import content_number
@@ -123,7 +123,7 @@ class BatchQueue:
                 tempfile.gettempdir(),
                 f"must hold the records that wait for their verdicts, and cannot be written: {error.strerror}",
                 None,
-                "free disk space there, or set TMPDIR; then run it again",
+                f"{write_advice(error)}, or set TMPDIR; then run it again",
             ) from None
         self._waiting.append((0, place))
 

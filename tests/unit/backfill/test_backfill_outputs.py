@@ -156,10 +156,12 @@ def test_a_forced_run_that_is_killed_as_it_begins_is_not_taken_for_complete(
     assert json.loads(capsys.readouterr().out)["pages"] == 1
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize(
+    ("number", "then"), [(errno.ENOSPC, "free disk space"), (errno.EROFS, "make it writable for this user")]
+)
 @pytest.mark.parametrize("step", ["begin", "complete"])
 def test_a_run_file_that_cannot_be_written_is_an_error_of_the_state(
-    step: str, number: int, tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
+    step: str, number: int, then: str, tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["backfill", str(pages), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state")]
     left, replace = {"begin": 0, "complete": 1}[step], Path.replace
@@ -175,8 +177,7 @@ def test_a_run_file_that_cannot_be_written_is_an_error_of_the_state(
     with pytest.MonkeyPatch.context() as failing:
         failing.setattr(Path, "replace", replace_or_fail)
         assert main(given) == EXIT_STATE
-    then = "free disk space, or make the directory writable"
-    assert f"run.json cannot be written: {os.strerror(number)}; {then}" in capsys.readouterr().err
+    assert f"run.json cannot be written: {os.strerror(number)}; {then}, and run again" in capsys.readouterr().err
     assert not list((tmp_path / "state" / DIRECTORY).glob("*.partial"))
     assert main(given) == EXIT_OK
 
@@ -196,7 +197,7 @@ def test_a_list_of_finished_inputs_that_cannot_be_removed_is_an_error_of_the_sta
     with pytest.MonkeyPatch.context() as failing:
         failing.setattr(Path, "unlink", unlink_or_fail)
         assert main([*given, "--force"]) == EXIT_STATE
-    assert "done.jsonl cannot be written: Read-only file system; free disk space, or" in capsys.readouterr().err
+    assert "done.jsonl cannot be written: Read-only file system; make it writable for" in capsys.readouterr().err
 
 
 def test_an_input_that_is_named_twice_is_read_once(

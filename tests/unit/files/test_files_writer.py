@@ -1,5 +1,6 @@
 """Outputs are complete under their name, or partial under another."""
 
+import errno
 import gzip
 import io
 import lzma
@@ -9,10 +10,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from spotsieve.stream.base.errors import SettingError, StateError
+from spotsieve.stream.base.errors import InputError, SettingError, StateError
 from spotsieve.stream.files.file_format import Record
 from spotsieve.stream.files.jsonlines import JSON_LINES
-from spotsieve.stream.files.outputs import FileOutputs, OutputFile
+from spotsieve.stream.files.outputs import FileOutputs, OutputFile, write_whole
 from spotsieve.stream.files.targets import places_of
 from spotsieve.stream.files.warc.formats import WARC
 from tests.fixtures.filter_crawl import read
@@ -139,6 +140,20 @@ def test_a_full_disk_says_what_to_do() -> None:
     output.write_line(b"x" * 100)
     with pytest.raises(StateError, match=r"No space left on device.*free disk space"):
         output.complete()
+
+
+def test_a_whole_file_that_cannot_be_written_leaves_no_part_and_keeps_the_former_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "model").write_bytes(b"former")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(InputError, match="No space left on device; free disk space, or choose another path"):
+        write_whole(tmp_path / "model", b"later")
+    assert names(tmp_path) == ["model"]
+    assert (tmp_path / "model").read_bytes() == b"former"
 
 
 def test_an_output_behind_a_symbolic_link_is_written_to_its_target(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The log as a file: kept whole across crashes, and damage is never mistaken for a torn tail."""
 
+import errno
+import os
 import resource
 import subprocess
 import sys
@@ -88,6 +90,8 @@ def test_a_log_in_use_is_refused(directory: Path) -> None:
 
 def test_a_full_disk_leaves_the_log_as_it_was(directory: Path) -> None:
     program = f"""
+import errno
+import os
 import resource
 from pathlib import Path
 from spotsieve.state.log.local import LocalLog
@@ -104,9 +108,33 @@ log.close()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=400, check=True)
     assert "local log must be a file that can grow: File too large" in done.stdout
-    assert "free disk space" in done.stdout
+    assert "raise the limit of file sizes (ulimit -f) or choose another directory" in done.stdout
     assert read(directory) == [*RECORDS, b"fits", b"fits too"]
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("number", "then"),
+    [
+        (errno.ENOSPC, "free disk space"),
+        (errno.EDQUOT, "free disk space"),
+        (errno.EROFS, "make it writable"),
+        (errno.EACCES, "make it writable"),
+        (errno.EIO, "check the path and the disk"),
+    ],
+)
+def test_the_advice_fits_the_reason_why_the_log_cannot_be_written(
+    directory: Path, number: int, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    log = LocalLog(directory)
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "fdatasync", fail)
+        with pytest.raises(StateError, match=f"{os.strerror(number)}, got .*; {then}"):
+            log.sync()
+    log.close()
 
 
 def test_a_directory_that_cannot_be_made_is_a_state_error(tmp_path: Path) -> None:
