@@ -3,7 +3,9 @@
 import argparse
 import contextlib
 import importlib
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
@@ -58,8 +60,42 @@ EXIT_BROKEN_PIPE = 141
 """The exit code of a program that SIGPIPE killed, in a shell."""
 
 
+AGAIN_SECONDS = 0.05
+"""After this time an interrupt that Python ignored is repeated."""
+
+
+@contextlib.contextmanager
+def _interrupts_repeated() -> Iterator[None]:
+    """Repeat an interrupt that comes in a destructor or in the callback of a weak reference.
+
+    Python prints it there and goes on, so Ctrl-C would have no effect. Every import runs such callbacks.
+    """
+    before = sys.unraisablehook
+
+    def repeat(ignored: Any) -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            # Later, because here it would be ignored again.
+            main_thread = threading.main_thread().ident
+            timer = threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (main_thread, signal.SIGINT))
+            timer.daemon = True
+            timer.start()
+        else:
+            before(ignored)
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code of the process."""
+    with _interrupts_repeated():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     fill_closed_streams()
     options: argparse.Namespace | None = None

@@ -4,8 +4,10 @@ import errno
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,13 @@ import pytest
 from spotsieve import Deduplicator
 from spotsieve.state.directory import LOG_FILE
 from spotsieve.state.store.rocks_errors import rocks_errors
-from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_SETTING, EXIT_STATE, SettingError, StateError
+from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SETTING, EXIT_STATE, SettingError, StateError
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
 from spotsieve.stream.cli.options import directory
 from tests.fixtures.filter_crawl import ROOT, filter_json, lines, page
+from tests.fixtures.waiting import SECONDS
 
 PAGES = 30
 
@@ -349,6 +352,23 @@ def test_a_reader_that_goes_away_ends_the_filter_with_141_and_no_word_of_disks(t
         assert process.wait() == EXIT_BROKEN_PIPE
     assert "disk" not in error
     assert "Traceback" not in error
+
+
+def test_an_interrupt_that_python_ignores_in_a_destructor_ends_the_command_nevertheless(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def run(_: object) -> int:
+        Interrupted()
+        time.sleep(SECONDS)
+        return EXIT_OK
+
+    monkeypatch.setattr("spotsieve.stream.cli.config.run", run)
+    assert main(["config", "check"]) == EXIT_INTERRUPTED
+    assert "KeyboardInterrupt" not in capsys.readouterr().err
 
 
 def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixture[str]) -> None:
