@@ -166,7 +166,7 @@ def _in_state(options: argparse.Namespace, files: "Sequence[Input]", state: "Sta
         names = [*([recorded.id] if recorded else []), given.name]
         page, where = find_last_page(names, files, settings.input), "the files of --pages"
     found: ExplainSubject | StateEntry = (
-        find_subject(state, given.name, settings) if page is None else subject_of(page, scheme, where)
+        find_subject(state, given.name, settings, recorded) if page is None else subject_of(page, scheme, where)
     )
     if isinstance(found, StateEntry):
         return explain_entry(given.name, found, judged, recorded)

@@ -24,6 +24,24 @@ class BrokersFencedError(errors.InvalidReplicationFactorError):  # type: ignore[
     """The brokers that could hold the replicas of a topic are fenced for a moment."""
 
 
+class InvalidRecordError(errors.BrokerResponseError):  # type: ignore[misc]  # aiokafka's class is untyped
+    """The topic rejects a record, such as a record without a key after it was compacted. aiokafka lacks this code."""
+
+    errno = 87
+    message = "INVALID_RECORD"
+
+
+class ProduceErrors:
+    """The errors of a produce response, for aiokafka's code that looks them up in its own module."""
+
+    NoError = errors.NoError
+
+    @staticmethod
+    def for_code(code: int) -> type[KafkaError]:
+        """The error class of a code."""
+        return InvalidRecordError if code == InvalidRecordError.errno else errors.for_code(code)
+
+
 def creation_error(code: int, text: str) -> type[KafkaError]:
     """The error class of a response to the creation of a topic; NoError if it was created.
 
@@ -109,9 +127,9 @@ DECISIONS: dict[type[KafkaError], Decision] = {
             errors.InconsistentGroupProtocolError, errors.InvalidTopicError, errors.InvalidTimestampError,
             errors.MessageSizeTooLargeError, errors.RecordListTooLargeError, errors.RecordTooLargeError,
             errors.OffsetMetadataTooLargeError, errors.InvalidCommitOffsetSizeError, errors.InvalidRequiredAcksError,
-            errors.OffsetOutOfRangeError, errors.KafkaConfigurationError, errors.IllegalArgumentError,
-            errors.InvalidConfigurationError, errors.PolicyViolationError, errors.TopicAlreadyExistsError,
-            errors.InvalidPartitionsError, errors.InvalidReplicationFactorError,
+            InvalidRecordError, errors.OffsetOutOfRangeError, errors.KafkaConfigurationError,
+            errors.IllegalArgumentError, errors.InvalidConfigurationError, errors.PolicyViolationError,
+            errors.TopicAlreadyExistsError, errors.InvalidPartitionsError, errors.InvalidReplicationFactorError,
             errors.InvalidReplicationAssignmentError,
             # A broker with another protocol.
             errors.UnsupportedVersionError, errors.IncompatibleBrokerVersion, errors.UnrecognizedBrokerVersion,
@@ -196,14 +214,23 @@ def _of_topics(error: KafkaError, step: str, detail: str) -> BrokerError | None:
             "give the output topics the input topic's message.timestamp.before.max.ms and "
             "message.timestamp.after.max.ms, or message.timestamp.type=LogAppendTime",
         )
+    if isinstance(error, InvalidRecordError):
+        return BrokerError(
+            "topics",
+            f"include a topic that refuses a message while {step}: it was probably compacted while the service ran",
+            detail,
+            "set cleanup.policy=delete on the log (with shards also on verdicts and matches), and start again; into a "
+            "compacted output, messages without a key are then written with their page id as key",
+        )
     if isinstance(error, errors.UnknownTopicOrPartitionError):
         return BrokerError("topics", f"include a missing topic while {step}", detail, "run `spotsieve topics create`")
     if isinstance(error, (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)):
         return BrokerError(
             "topics",
-            f"include an output topic that refuses a large batch while {step}",
+            f"include a topic that refuses a large batch while {step}",
             detail,
-            "raise max.message.bytes of the output topics to the value of the input topic",
+            "raise max.message.bytes: of the output topics to the value of the input topic, of the log to its former "
+            "value",
         )
     return None
 

@@ -78,9 +78,9 @@ def test_the_service_waits_for_a_broker_whose_disk_is_full_and_goes_on_afterward
         TopicSet(broker.bootstrap_servers) as topics,
     ):
         toml = topics.toml() + SLOWED
-        with Spotsieve(tmp_path, toml) as service:
+        with Freezing(tmp_path, toml) as service:
             service.begin(topics, pages.messages)
-            service.freeze()
+            service.until_frozen()
             ballast = disk.fill(room_kib=256)
             service.thaw()
             broker.wait_for_end(SECONDS)
@@ -111,9 +111,9 @@ def test_a_broker_that_lost_one_of_its_disks_is_waited_for_by_partition(tmp_path
             TopicSet(broker.bootstrap_servers, partitions=4) as topics,
         ):
             toml = topics.toml() + SLOWED
-            with Spotsieve(tmp_path, toml) as service:
+            with Freezing(tmp_path, toml) as service:
                 service.begin(topics, pages.messages)
-                service.freeze()
+                service.until_frozen()
                 ballast = disk.fill(room_kib=100)
                 service.thaw()
                 wait_until(

@@ -9,7 +9,7 @@ import pytest
 from spotsieve.stream.base.errors import EXIT_BROKER, EXIT_SETTING, EXIT_STATE
 from tests.conftest import Broker
 from tests.fixtures.brokers.listeners import NOBODY
-from tests.fixtures.brokers.topics import TopicSet, header
+from tests.fixtures.brokers.topics import KILLED_SESSION_MS, TopicSet, header
 from tests.fixtures.pages.crawls import PageMessage, crawl, html_of, json_page
 from tests.fixtures.services.service import Spotsieve
 
@@ -164,6 +164,36 @@ def test_a_log_that_cannot_take_our_records_is_refused_at_start(kafka: Broker, t
         line = service.error()
         assert topics.names["log"] in line
         assert "max.message.bytes" in line
+
+
+@pytest.mark.guarantee("no page is lost silently", fault="the log or an output is compacted while the service runs")
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_topic_that_is_compacted_under_a_service_ends_it_and_a_restart_adapts_or_says_what_to_do(
+    kafka: Broker, tmp_path: Path, guarantee: str
+) -> None:
+    pages = [PageMessage(None, page.value) for page in crawl(60, copies_percent=0).messages]
+    with TopicSet(kafka.bootstrap_servers) as topics:
+        toml = topics.toml(KILLED_SESSION_MS) + f'service.guarantee = "{guarantee}"\n'
+        with Spotsieve(tmp_path, toml) as service:
+            service.start().until_ready()
+            topics.send(pages[:20])
+            service.until_committed(20)
+            for role, sent in (("novel", pages[20:40]), ("log", pages[40:])):
+                topics.configure(role, cleanup_policy="compact")
+                topics.send(sent)
+                assert service.wait() == EXIT_BROKER, service.text()
+                assert "was probably compacted while the service ran" in service.error()
+                assert "set cleanup.policy=delete on the log" in service.error()
+                if role == "novel":
+                    service.start().until_ready()
+                    topics.until_all_committed()
+            assert service.run_to_end() == EXIT_SETTING
+            assert "topics.log must not be compacted" in service.error()
+            topics.configure("log", cleanup_policy="delete")
+            service.start().until_ready()
+            topics.until_all_committed()
+            assert service.terminate() == 0, service.text()
+        assert sorted(record.value for record in topics.read("novel")) == sorted(page.value or b"" for page in pages)
 
 
 def test_outputs_with_a_small_limit_get_smaller_batches(kafka: Broker, tmp_path: Path) -> None:

@@ -84,17 +84,22 @@ def subject_of(page: Page, scheme: Scheme, source: str) -> ExplainSubject:
     return ExplainSubject(scheme.sign([page]), page, source)
 
 
-def find_subject(state: State, name: str, settings: Settings) -> ExplainSubject | StateEntry:
+def find_subject(
+    state: State, name: str, settings: Settings, recorded: "RecordedVerdict | None" = None
+) -> ExplainSubject | StateEntry:
     """Find a page by URL, label or id: in the log of a state, or among its entries if it has no log of its own.
 
+    recorded: its recorded verdict, for the error
     Raises NotFoundError, CorruptRecord, DamagedRecord.
     """
     logged = find_in_log(state.directory, state.progress.position, name)
     if logged is None:
         indexed = find_in_entries(state, name)
         if not indexed:
-            rule = f"is not in this state: {_reasons_of_absence(state, settings)}"
-            then = "give the page's file with --pages, or its verdict line or report as PAGE"
+            rule = f"is not in this state: {_reasons_of_absence(state, settings, recorded)}"
+            then = (
+                "name a file with the page in --pages; `spotsieve topics save` writes one from the topic of a service"
+            )
             raise NotFoundError("PAGE", rule, name, then)
         return indexed[-1]
     if not logged.pages:
@@ -254,8 +259,10 @@ def _notes(
     return notes
 
 
-def _reasons_of_absence(state: State, settings: Settings) -> str:
-    """The possible reasons why a state without a log of its own does not have a page."""
+def _reasons_of_absence(state: State, settings: Settings, recorded: "RecordedVerdict | None") -> str:
+    """Why a state without a log of its own does not have a page: its recorded verdict, or else the possible reasons."""
+    if recorded is not None and recorded.original:
+        return f"it was dropped ({recorded.reason}) as a copy of {recorded.original} ({recorded.original_url})"
     forgotten = count_forgotten(state)
     reasons = ["it was dropped"]
     reasons += [f"forgotten on request ({forgotten:,} pages were)"] if forgotten else []

@@ -15,7 +15,8 @@ from spotsieve.stream.insight.top.scrape import NoResponse, Scrape, scrape_all
 if TYPE_CHECKING:
     from rich.console import Group
 
-STAGES = ("fetch", "sign", "append", "judge", "commit")
+STAGES = {"fetch": "fetch, or wait", "sign": "sign", "append": "append", "judge": "judge", "commit": "commit"}
+"""The stage of the metrics -> its name here. An idle worker waits for pages nearly all the time."""
 PAGES = "spotsieve_pages_total"
 DEAD_LETTERS = "spotsieve_dead_letters_total"
 HOST_PAGES = "spotsieve_host_pages_total"
@@ -112,13 +113,13 @@ def _worker(one: WorkerSample) -> tuple[str, ...]:
 def _stages(samples: Sequence[WorkerSample]) -> Table:
     name = "spotsieve_stage_duration_seconds"
     lines = []
-    for stage in STAGES:
+    for stage, shown in STAGES.items():
         busy = [rate for one in samples if (rate := one.rate(f"{name}_sum", stage=stage)) is not None]
         spent = sum(one.gained(f"{name}_sum", stage=stage) for one in samples)
         number = sum(one.gained(f"{name}_count", stage=stage) for one in samples)
         lines.append(
             (
-                stage,
+                shown,
                 f"{100 * max(busy):.0f}%" if busy else UNKNOWN,
                 f"{1000 * spent / number:,.1f} ms" if number else UNKNOWN,
                 _per_second(_sum_rates(samples, f"{name}_count", stage=stage)),

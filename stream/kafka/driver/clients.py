@@ -33,6 +33,7 @@ from crc32c import crc32c
 from spotsieve.stream.base.errors import BrokerTrouble
 from spotsieve.stream.kafka.driver.connections import open_connection
 from spotsieve.stream.kafka.driver.patches import left_out, rebound
+from spotsieve.stream.kafka.errors import ProduceErrors
 
 KNOWN_BROKERS_SECONDS = 10.0
 """A metadata request to known brokers that takes longer is repeated at the bootstrap servers. A broker that is gone may
@@ -229,7 +230,14 @@ class KafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka's class
 
 
 class _Sender(sender.Sender):  # type: ignore[misc]  # aiokafka's class is untyped
-    """The sender of our producers, which repeats a refused begin of a transaction sooner."""
+    """The sender of our producers: it knows all errors that stop a service, and repeats the begin of a transaction
+    sooner.
+    """
+
+    class _Producing(sender.SendProduceReqHandler):  # type: ignore[misc]  # aiokafka's class is untyped
+        handle_response = rebound(sender.SendProduceReqHandler.handle_response, Errors=ProduceErrors)
+
+    _send_produce_req = rebound(sender.Sender._send_produce_req, SendProduceReqHandler=_Producing)
 
     if "transactions" not in left_out():
 

@@ -177,6 +177,26 @@ WORKAROUNDS = (
         ),
     ),
     Patch(
+        "rejected records",
+        "A record that a topic rejects (INVALID_RECORD) has an error of its own (clients.py, ../errors.py).",
+        "aiokafka reports an unknown error: a log that was compacted while the service ran was waited for, for ever.",
+        "",
+        "not reported",
+        (
+            Expectation(
+                "aiokafka.producer.sender:SendProduceReqHandler.handle_response",
+                "(self, response)",
+                uses=("Errors", "for_code", "NoError"),
+            ),
+            Expectation(
+                "aiokafka.producer.sender:Sender._send_produce_req",
+                "(self, node_id, batches)",
+                uses=("SendProduceReqHandler",),
+            ),
+            Expectation("aiokafka:AIOKafkaProducer.__init__", uses=("Sender", "_sender")),
+        ),
+    ),
+    Patch(
         "bootstrap again",
         "A client that reaches none of the brokers that it knows asks the bootstrap servers (clients.py).",
         "Brokers that all came back under other addresses are never found; a restart cured it in 3 s.",

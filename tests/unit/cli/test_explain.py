@@ -404,6 +404,13 @@ def test_a_state_without_a_log_describes_the_entry_of_the_page(
     line = refused(capsys, EXIT_NOT_FOUND, COPY, "--state", state)
     assert "is not in this state: it was dropped, or never sent" in line
     assert "--pages" in line
+    report = tmp_path / "report.json"
+    page = {"id": "the-copy", "url": COPY}
+    original = {"id": "p1", "url": "https://example.com/1"}
+    report.write_text(json.dumps({"page": page, "duplicate_of": original, "reason": "contained", "score": 0.9}))
+    line = refused(capsys, EXIT_NOT_FOUND, report, "--state", state)
+    assert "it was dropped (contained) as a copy of p1 (https://example.com/1)" in line
+    assert "as PAGE" not in line
     whole = explained(capsys, COPY, "--state", state, "--pages", folder / "crawl.jsonl")
     assert (whole["verdict"], whole["duplicate_of"]) == ("duplicate", "p1")
 
