@@ -168,7 +168,7 @@ def test_a_log_that_cannot_take_our_records_is_refused_at_start(kafka: Broker, t
 
 @pytest.mark.guarantee("no page is lost silently", fault="the log or an output is compacted while the service runs")
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_a_topic_that_is_compacted_under_a_service_ends_it_and_a_restart_adapts_or_says_what_to_do(
+def test_a_topic_compacted_under_a_service_stops_it_and_a_restart_says_what_to_do(
     kafka: Broker, tmp_path: Path, guarantee: str
 ) -> None:
     pages = [PageMessage(None, page.value) for page in crawl(60, copies_percent=0).messages]

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -354,7 +354,7 @@ def test_a_reader_that_goes_away_ends_the_filter_with_141_and_no_word_of_disks(t
     assert "Traceback" not in error
 
 
-def test_an_interrupt_that_python_ignores_in_a_destructor_ends_the_command_nevertheless(
+def test_an_interrupt_that_python_ignores_in_a_destructor_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Interrupted:
@@ -363,7 +363,7 @@ def test_an_interrupt_that_python_ignores_in_a_destructor_ends_the_command_never
 
     def run(_: object) -> int:
         Interrupted()
-        time.sleep(SECONDS)
+        threading.Event().wait(SECONDS)
         return EXIT_OK
 
     monkeypatch.setattr("spotsieve.stream.cli.config.run", run)

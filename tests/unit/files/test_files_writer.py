@@ -142,7 +142,7 @@ def test_a_full_disk_says_what_to_do() -> None:
         output.complete()
 
 
-def test_a_whole_file_that_cannot_be_written_leaves_no_part_and_keeps_the_former_file(
+def test_a_whole_file_that_cannot_be_written_leaves_no_part_and_the_former_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: int) -> None:
