@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, SettingError, SpotsieveError, StateError
+from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_OK, SettingError, SpotsieveError, StateError, write_advice
 from spotsieve.stream.base.terminal import json_text, show
 from spotsieve.stream.cli.options import (
     add_force_argument,
@@ -195,7 +195,7 @@ def _members(grouping: "ClusterBuilder") -> "Iterator[Member]":
 
 @contextlib.contextmanager
 def _disk_errors() -> Iterator[None]:
-    """Raises StateError if the disk with the spooled lines is full."""
+    """Raises StateError if the spooled lines cannot be written."""
     try:
         yield
     except BrokenPipeError:
@@ -205,7 +205,7 @@ def _disk_errors() -> Iterator[None]:
             "the spool file",
             f"cannot be written: {error.strerror}",
             tempfile.gettempdir(),
-            "set TMPDIR to a disk with room for the verdict lines",
+            f"{write_advice(error)}, or set TMPDIR to a directory for the verdict lines",
         ) from None
 
 
