@@ -82,7 +82,7 @@ def test_pages_that_a_rule_exempts_are_judged_in_shards_as_in_one_process() -> N
     assert_shards_agree(dice, one, [3])
 
 
-def test_articles_under_the_headlines_of_many_hosts_are_judged_in_shards_as_in_one_process() -> None:
+def test_articles_under_own_headlines_are_judged_in_shards_as_in_one_process() -> None:
     dice, scheme = random.Random("headlines"), SCHEME
     made = family_pages("headlines", size=0.7)
     pages = [Page("", 0, n, one.url, one.body.encode(), True, 1000 * n) for n, one in enumerate(made)]
