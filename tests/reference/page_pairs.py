@@ -105,7 +105,9 @@ class Pair:
     def parts(self) -> list[Part]:
         """The parts that must be contained."""
         view = self.view
-        speaks = view.main_words >= (LEAST_MAIN_ON_HOST if self.same_host else LEAST_MAIN)
+        under_another = self.title is not None and self.title < 0.5
+        on_host = self.same_host and not under_another
+        speaks = view.main_words >= (LEAST_MAIN_ON_HOST if on_host else LEAST_MAIN)
         other_text = view.other_words > 0 or view.own_words > MOST_LINKS * view.main_words
         if not self.same_host:
             other_text = (

@@ -8,9 +8,8 @@ They are measured over one or two parts of the page, and must be enough in each:
 - all its distinctive text: alone if the main text is short, beside it if the page has distinctive text outside of it;
 - its main text with common text, if that is most of it. Between two hosts, this part then decides alone: a syndicated
   article is found so. If the titles are similar, it is no text of a theme, and needs no more than other text, unless
-  the page has blocks of fresh text and the titles share fewer than HEADLINE rare words: pages of many sites are called
-  "Contact";
-- nearly all its distinctive text, if only its main text is too short for the indexed page: selection kept less of it;
+  the page has blocks of fresh text and the titles share fewer than HEADLINE rare words;
+- nearly all its distinctive text, if only its main text is too short for the indexed page, or too little compared;
 - all its main text, if the page consists of template text only, or of it and a few words in blocks with numbers.
 
 More is required where less is known:
@@ -95,9 +94,9 @@ the fresh words are compared with the other words. A page of a host whose templa
 unless it is an edited copy, and under no other title. The same limit holds beside a page of one host whose title is not
 close, if more than FRESH_TEXT words lie in fresh blocks."""
 LEAST_MAIN_ON_HOST = 60
-"""Main text speaks for a page from LEAST_MAIN_ON_HOST words on (for pages of two hosts: LEAST_MAIN). Between two hosts
-the other text is compared too if there is as much other prose, or much more other text: a page that joins two texts is
-no copy of the one that selection kept."""
+"""Main text speaks for a page from LEAST_MAIN_ON_HOST words on; between two hosts, and beside a page of its host under
+another title, from LEAST_MAIN: other text may be the menu of a part of the host. Between two hosts the other text is
+compared too if there is as much other prose, or much more other text: a page may join two texts."""
 MOST_OUTSIDE, MOST_OWN = 6.0, 16.0
 """Other text is much more than main text if it has MOST_OUTSIDE times its words outside links, or if all distinctive
 text has MOST_OWN times its words."""
@@ -161,6 +160,8 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
     # The rest of the text of a page that is mostly common text says too little about a page of another host.
     alone = with_common and not same
     speaks = figures[MAIN] >= (LEAST_MAIN_ON_HOST if same else LEAST_MAIN)
+    if same and not speaks and figures[MAIN] >= LEAST_MAIN:
+        speaks = NO_TITLE < _title_overlap(pages, page, others, other, memory, row, view)[0] < SIMILAR_TITLE
     both = speaks and (figures[OUTSIDE] > 0 or figures[OWN] > MOST_LINKS * figures[MAIN])
     if not same:
         both = speaks and (
@@ -206,11 +207,10 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
             both, beside = both or by_all, beside or (by_all and speaks)
             if not (short_enough or bars.drop_parts or explains):
                 return
-        if answer.compared.says_little[part]:
-            # Another part that represents more of the text decides, if there is one.
-            by_all |= part == MAIN_TEXT and both
-            if not (part == MAIN_TEXT and both):
-                answer.compared.figures[part, CONTAINMENT] = 0.0
+        if answer.compared.says_little[part] and part == MAIN_TEXT and both:
+            by_all = True
+        elif answer.compared.says_little[part]:
+            answer.compared.figures[part, CONTAINMENT] = 0.0
         value = _contained_part(
             *(part, words, beside, lengths, by_all, pages, page),
             *(same, title, shared_words, one_article, view, bars, answer),

@@ -186,6 +186,20 @@ CASES = [
         on_fillers=[NOTICE],
     ),
     Case("pages of template text only are compared by it", [NOTICE], [NOTICE], True, on_fillers=[NOTICE]),
+    Case(
+        "under another title a short main text speaks for a page too",
+        [boilerplate("contents", 190), text("one", 20)],
+        [boilerplate("contents", 190), text("two", 20)],
+        False,
+        OTHER,
+    ),
+    Case(
+        "under the same title it does not",
+        [boilerplate("contents", 190), text("one", 20)],
+        [boilerplate("contents", 190), text("two", 20)],
+        True,
+        SAME,
+    ),
     Case("with all of it", [NOTICE], [NOTICE, text("footer", 80)], False, on_fillers=[NOTICE, text("footer", 80)]),
     Case(
         "on a young host no fresh run may be there",

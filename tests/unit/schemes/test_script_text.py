@@ -220,7 +220,7 @@ KEPT = {
     "a short text with a description": INTRO * 2
     + f"<script {LINKED}>{json.dumps({'@type': 'Organization', 'description': INTRO * 3})}</script>",
     "a list of topics with the description of the site": "<p>Topics</p><p>Guides and notes for gardeners</p>"
-    + f"<script {LINKED}>{json.dumps({'@type': 'WebPage', 'headline': 'Topics', 'description': INTRO * 3})}</script>",
+    f"<script {LINKED}>{json.dumps({'@type': 'WebPage', 'headline': 'Topics', 'description': INTRO * 3})}</script>",
     "an article": as_html([f"{text} {row}" for row in range(3) for text in STORIES["English", 1]])
     + FORMS["next"][1](STORIES["English", 2]),
 }
