@@ -82,7 +82,10 @@ class Pair:
         self.shared_words = len(view.rare & theirs)
         self.title = overlap if self.same_host else None
         self.similar_titles = overlap is not None and overlap >= 0.5
-        self.other_title = self.title is not None and self.title < CLOSE_TITLE
+        mine, others = (view.rare, theirs) if overlap is not None else (set(view.page.titles), set(entry.titles))
+        closeness = len(mine & others) / len(mine | others) if mine and others else 0.0
+        has_titles = overlap is not None or (mine and others)
+        self.other_title = self.same_host and bool(has_titles) and closeness < CLOSE_TITLE
         self.one_article = not self.same_host and self.similar_titles
 
     def score(self) -> float | None:

@@ -177,7 +177,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
     own = _own_words(pages, page, view) if same else figures[OWN]
     beside = not alone and speaks + (both or not speaks) + with_common > 1
     title, shared_words, short_enough, lengths, by_all, first = NO_TITLE, np.int64(0), True, 1.0, False, True
-    one_article = False
+    one_article, differ = False, False
     score, enough = 2.0, True
     for part in range(PARTS):
         words = figures[MAIN]
@@ -197,8 +197,8 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
         if first:
             first = False
             if same or alone:
-                overlap, shared_words = _title_overlap(pages, page, others, other, memory, row, view)
-                title = overlap if same else NO_TITLE
+                overlap, shared_words, differ = _title_overlap(pages, page, others, other, memory, row, view)
+                title, differ = overlap if same else NO_TITLE, same and differ
                 one_article = not same and overlap >= SIMILAR_TITLE
             answer.figures[thresholds.PAIR_TITLE] = title
             short_enough, lengths, by_all = _record_length(
@@ -213,7 +213,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
             answer.compared.figures[part, CONTAINMENT] = 0.0
         value = _contained_part(
             *(part, words, beside, lengths, by_all, pages, page),
-            *(same, title, shared_words, one_article, view, bars, answer),
+            *(same, title, differ, shared_words, one_article, view, bars, answer),
         )
         enough &= value >= 0.0
         score = min(score, value)
@@ -248,19 +248,25 @@ def _is_thin(part, words, same):  # int64, float64, bool -> bool
 
 @inlined
 def _title_overlap(pages, page, others, other, memory, row, view):
-    """The Jaccard similarity of both titles' rare words, NO_TITLE if neither title has one; and the rare words in both.
+    """The Jaccard similarity of both titles' rare words, NO_TITLE if neither title has one; the rare words in both; and
+    whether the titles are not close, by all words if none is rare: lists of a host are called by its common words.
 
-    PageTexts, int64, EntryTexts, int64, Memory, int64, PageView -> float64, int64
+    PageTexts, int64, EntryTexts, int64, Memory, int64, PageView -> float64, int64, bool
     """
-    first, theirs, both = pages.title_bounds[page], np.int64(0), np.int64(0)
+    first, end, theirs, both, equal = pages.title_bounds[page], pages.title_bounds[page + 1], 0, np.int64(0), 0
     for place in range(others.title_first[other], others.title_end[other]):
         word = others.titles[place]
-        if pages_with(memory.words, row, np.int64(word)) <= view.figures[COMMON_LIMIT]:
-            theirs += 1
-            for at in range(first, pages.title_bounds[page + 1]):
-                both += view.rare[at - first] and pages.titles[at] == word
+        is_rare = pages_with(memory.words, row, np.int64(word)) <= view.figures[COMMON_LIMIT]
+        theirs += is_rare
+        for at in range(first, end):
+            equal += pages.titles[at] == word
+            both += is_rare and view.rare[at - first] and pages.titles[at] == word
     either = view.figures[RARE] + theirs - both
-    return (both / either if either > 0 else NO_TITLE), both
+    if either > 0:
+        return both / either, both, both < CLOSE_TITLE * either
+    words, others_words = end - first, others.title_end[other] - others.title_first[other]
+    differ = min(words, others_words) > 0 and equal < CLOSE_TITLE * (words + others_words - equal)
+    return NO_TITLE, both, differ
 
 
 @inlined
@@ -321,12 +327,13 @@ def _own_words(pages, page, view):  # PageTexts, int64, PageView -> float64
 
 @inlined
 def _contained_part(
-    part, words, beside, lengths, by_all, pages, page, same, title, shared_words, one_article, view, bars, answer
+    part, words, beside, lengths, by_all, pages, page, same, title, differ, shared, one_article, view, bars, answer
 ):
     """Record a part of a page, after measure_part; its containment if it is enough, else -1: float64.
 
     words: float64, of the part  beside: bool, another part is compared too  lengths, by_all: of _record_length
-    title: float64, overlap of the titles  shared_words: int64, rare title words of both pages
+    title: float64, overlap of the titles  shared: int64, rare title words of both pages
+    differ: bool, pages of one host whose titles are not close
     one_article: bool, pages of two hosts have similar titles, and most of the main text is common text
     """
     figures, compared = view.figures, answer.compared
@@ -336,15 +343,14 @@ def _contained_part(
     new_host = same and figures[PAGES] < FEW_PAGES - 0.5
     young = new_host and (not beside or part == MAIN_TEXT)
     if thin and part == ALL_TEXT:
-        contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared_words)
+        contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared)
     missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
-    other_title = same and title != NO_TITLE and title < CLOSE_TITLE
     in_fresh_blocks = 0.0
-    if new_host or one_article or other_title:  # Only these pairs need the look at all blocks.
+    if new_host or one_article or differ:  # Only these pairs need the look at all blocks.
         in_fresh_blocks = share_in_fresh_blocks(pages, page, compared)
     is_edited = (new_host or one_article) and in_fresh_blocks <= EDITED_BLOCKS
     is_one_text = is_edited and (title == NO_TITLE or title >= SIMILAR_TITLE)
-    one_article &= is_edited or shared_words >= HEADLINE
+    one_article &= is_edited or shared >= HEADLINE
     strict = part in (WHOLE_MAIN_TEXT, TEMPLATE_TEXT) and not same and not one_article
     nearly_all = by_all and part == ALL_TEXT
     needed = _needed_containment(part, words, thin, young, beside, same, title, missing, strict)
@@ -362,20 +368,19 @@ def _contained_part(
             most_fresh = YOUNG_FRESH * words
         elif new_host and not is_one_text:
             most_fresh = FRESH_TEXT
-    row = thresholds.PART_FIRST + 2 * part
     most_allowed = bars.max_fresh_words - 1.0 if bars.max_fresh_words > 0 else words
     if part == ALL_TEXT:
         # Beside a long list of links, a short text is a small share of all words.
         outside_links = np.float64(compared.layout.words[part, 0])
         most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - bars.min_containment) * outside_links))
-    if other_title and in_fresh_blocks * words > FRESH_TEXT:
+    if differ and in_fresh_blocks * words > FRESH_TEXT:
         most_allowed = min(most_allowed, FRESH_TEXT)
     if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS and not nearly_all:
         rest = words - TEMPLATE_WORDS
         most_rest = (1.0 - bars.min_containment) * rest if is_one_text else FRESH_TEXT
         most_rest = min(most_rest, most_allowed)
         if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= most_rest:
-            _record_part(answer, row, contained, needed, fresh, most_rest)
+            thresholds.record_part(answer, part, contained, needed, fresh, most_rest)
             return contained
     most_fresh = 0.0 if young else most_fresh
     if nearly_all:
@@ -384,7 +389,7 @@ def _contained_part(
         needed = min(needed, 1.0 - missing)
         most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
     most_fresh = min(most_fresh, most_allowed)
-    _record_part(answer, row, contained, needed, fresh, most_fresh)
+    thresholds.record_part(answer, part, contained, needed, fresh, most_fresh)
     if contained < needed or fresh > most_fresh:
         return -1.0
     sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
@@ -396,12 +401,6 @@ def _contained_part(
     answer.bars[thresholds.TITLE, 0] = title
     answer.bars[thresholds.TITLE, 1] = max(answer.bars[thresholds.TITLE, 1], least_title)
     return contained if title >= least_title else -1.0
-
-
-@inlined
-def _record_part(answer, row, contained, needed, fresh, most_fresh):  # PairResult, int64, float64 each
-    answer.bars[row, 0], answer.bars[row, 1] = contained, needed
-    answer.bars[row + 1, 0], answer.bars[row + 1, 1] = fresh, most_fresh
 
 
 @inlined

@@ -77,6 +77,14 @@ for _part, _name in enumerate(PART_NAMES):
     ABOUT[PART_FIRST + 2 * _part + 1] = ThresholdInfo(f"fresh words in the {_name}", "words", at_most=True)
 
 
+@inlined
+def record_part(answer, part, contained, needed, fresh, most_fresh):  # int64, float64 each  ->  answer: PairResult
+    """Record the values of a part, and the required ones."""
+    row = PART_FIRST + 2 * part
+    answer.bars[row, 0], answer.bars[row, 1] = contained, needed
+    answer.bars[row + 1, 0], answer.bars[row + 1, 1] = fresh, most_fresh
+
+
 def thresholds_of_pages(
     signatures: Signatures, bars: HostThresholds, rules: PageRules | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

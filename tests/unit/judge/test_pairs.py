@@ -534,6 +534,17 @@ def test_a_page_that_joins_two_earlier_pages_is_novel(judge: str) -> None:
 
 
 @pytest.mark.parametrize("judge", ["product", "reference"])
+@pytest.mark.parametrize(("last", "kind"), [((1, 3), "novel"), ((1, 2), "duplicate")], ids=["another", "the same"])
+def test_titles_of_common_words_only_tell_lists_of_a_host_apart(judge: str, last: tuple[int, ...], kind: str) -> None:
+    fillers = [unrelated(number, 1, (), (1, 2 + number % 2)) for number in range(8)]
+    first = Made(1, 1, 0, tuple(PARTS_OF_STORY), (1,), (1, 2))
+    longer = Made(2, 1, 0, (*PARTS_OF_STORY, text("own", 60)), (1,), last)
+    records, limits = [Record([page]) for page in zip([*fillers, first, longer], IDS, strict=False)], Limits()
+    found = run(records, memory_state(), limits) if judge == "product" else run_reference(records, reference_of(limits))
+    assert [record[0][0] for record in found] == ["novel"] * 9 + [kind]
+
+
+@pytest.mark.parametrize("judge", ["product", "reference"])
 @pytest.mark.parametrize(
     ("bars", "first", "copies"),
     [(DEFAULT, NUMBERS, 29), (Bars(keep_variants=True), NUMBERS, 0), (DEFAULT, 50, 4)],
