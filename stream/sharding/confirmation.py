@@ -347,4 +347,5 @@ def _say_kernel(met, place, pages, others, bars, no_template, view, compared, sa
                 restored = page
             part = MAIN_TEXT if view.figures[MAIN] >= LEAST_MAIN else ALL_TEXT
             measure_part(part, pages, page, view, compared)
-            alike[at] = compared.figures[part, CONTAINMENT] >= bars.min_containment
+            is_contained = compared.figures[part, CONTAINMENT] >= bars.min_containment
+            alike[at] = is_contained and not compared.says_little[part]

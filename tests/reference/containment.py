@@ -272,7 +272,7 @@ class Comparison:
                 stands_for = self.words_of(sample)
                 every += stands_for
                 shared += stands_for if found else 0
-        return shared / max(every, 1)
+        return shared / max(every, 1) if every else float(self.represents_too_little(part))
 
     def words_of(self, sample: Sample) -> float:
         """The words that a sampled shingle stands for."""

@@ -23,7 +23,7 @@ EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
 FRESH_TEXT = 20
 LEAST_MAIN_ON_HOST, MOST_OUTSIDE, MOST_OWN = 60, 6, 16
 KNOWN_PAGES, KNOWN_OUTSIDE, MOST_LINKS = 20, 1 / 3, 2
-HEADLINE, CLOSE_TITLE, THIN, SHORT = 4, 0.7, 100, 80
+HEADLINE, SIMILAR_TITLE, CLOSE_TITLE, THIN, SHORT = 4, 0.5, 0.7, 100, 80
 SURE, SURE_WORDS = 0.95, 20
 EXCERPT, MARGIN, BESIDE = 0.35, 0.25, 0.05
 NEARLY_ALL, NEARLY_NONE, WHOLE_SHARE = 0.9, 0.05, 0.3
@@ -81,7 +81,7 @@ class Pair:
         overlap = len(view.rare & theirs) / len(view.rare | theirs) if view.rare or theirs else None
         self.shared_words = len(view.rare & theirs)
         self.title = overlap if self.same_host else None
-        self.similar_titles = overlap is not None and overlap >= 0.5
+        self.similar_titles = overlap is not None and overlap >= SIMILAR_TITLE
         mine, others = (view.rare, theirs) if overlap is not None else (set(view.page.titles), set(entry.titles))
         closeness = len(mine & others) / len(mine | others) if mine and others else 0.0
         has_titles = overlap is not None or (mine and others)
@@ -108,10 +108,11 @@ class Pair:
     def parts(self) -> list[Part]:
         """The parts that must be contained."""
         view = self.view
-        under_another = self.title is not None and self.title < 0.5
-        on_host = self.same_host and not under_another
-        speaks = view.main_words >= (LEAST_MAIN_ON_HOST if on_host else LEAST_MAIN)
+        has_other_title = self.title is not None and self.title < SIMILAR_TITLE
+        is_long = view.main_words >= LEAST_MAIN_ON_HOST or not self.same_host or has_other_title
+        speaks = is_long and view.main_words >= LEAST_MAIN
         other_text = view.other_words > 0 or view.own_words > MOST_LINKS * view.main_words
+        other_text |= view.main_words < LEAST_MAIN_ON_HOST
         if not self.same_host:
             other_text = (
                 view.main_words <= view.prose_words
@@ -213,7 +214,7 @@ class Pair:
         sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
         if self.title is None or sure:
             return contained
-        least_title = CLOSE_TITLE if thin or part == TEMPLATE_TEXT else 0.5 if young or words < SHORT else 0.0
+        least_title = CLOSE_TITLE if thin or part == TEMPLATE_TEXT else SIMILAR_TITLE if young or words < SHORT else 0.0
         return contained if self.title >= least_title else None
 
     def is_edited(self, asked: Part, young: bool) -> bool:
@@ -228,7 +229,7 @@ class Pair:
 
     def is_one_text(self, part: int) -> bool:
         """Whether pages of a new host have edits only, and no different titles."""
-        return (self.title is None or self.title >= 0.5) and self.has_edits_only(part)
+        return (self.title is None or self.title >= SIMILAR_TITLE) and self.has_edits_only(part)
 
     def contained_with_title(self) -> float:
         """The containment of thin text by its blocks and the rare words of its title."""
@@ -250,7 +251,7 @@ class Pair:
         needed = 1.0 - missing
         title = -1.0 if self.title is None else self.title
         if self.same_host and title < 1.0:
-            similar = title >= 0.5 and asked.words >= LEAST_MAIN_ON_HOST
+            similar = title >= SIMILAR_TITLE and asked.words >= LEAST_MAIN_ON_HOST
             needed = 1.0 - (0.875 if similar else 0.625) * missing
         if young:
             needed = max(needed, NEARLY_ALL if asked.words <= TEMPLATE_WORDS else 1.0 - 0.625 * missing)
@@ -259,7 +260,7 @@ class Pair:
         if self.is_strict(asked.part):
             needed = max(needed, NEARLY_ALL)
         if asked.beside and asked.part != MAIN_TEXT:
-            needed = min(needed, 1.0 - missing - (0.0 if self.same_host and title < 0.5 else BESIDE))
+            needed = min(needed, 1.0 - missing - (0.0 if self.same_host and title < SIMILAR_TITLE else BESIDE))
         return needed
 
     def is_strict(self, part: int) -> bool:

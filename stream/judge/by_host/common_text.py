@@ -31,7 +31,7 @@ LEAST_HOSTS = 3
 """Of 16 bits, three hosts set three with a chance of 0.82, and four hosts at least three with 0.95."""
 NOTICE_BITS = 12
 """Of 16 bits: about 22 hosts set 12. A block that 22 hosts showed under 22 headlines is a notice. It counts as
-template text on every host, except on a page with hardly any other text: this is an article (look_up)."""
+template text on every host, except on a page with hardly any other text: there it is an article (look_up)."""
 LEAST_PHRASED, SMALLEST = 20, 3
 """The words of a block that is also counted under its SMALLEST smallest shingles."""
 NO_COMMON_TEXT, COMMON_TEXT, NOTICE = np.uint8(0), np.uint8(1), np.uint8(2)

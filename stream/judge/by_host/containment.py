@@ -301,7 +301,7 @@ def most_contained(part, pages, page, view, compared):
             # The shingles of a whole block are not compared: at most all in the sample were counted above.
             sampled = layout.sampled[place] * layout.weight[place]
             every += words - sampled * (main_shingles if is_kept(block) else rest_shingles)
-    return shared / max(every, 1.0)
+    return shared / max(every, 1.0) if every > 0.5 else 1.0
 
 
 @inlined
@@ -365,7 +365,9 @@ def measure_part(part, pages, page, view, compared):
     fresh += _fresh_words(layout.words[part, 0] - last, missing, missing_words, exact)
     few = compared_shingles < _FEW_SHINGLES and not exact
     compared.says_little[part] = few and 2 * size_of_whole < layout.words[part, 1]
-    compared.figures[part, CONTAINMENT], compared.figures[part, FRESH] = shared / max(every, 1.0), fresh
+    # If nothing was compared, other text decides.
+    contained = shared / max(every, 1.0) if every > 0.0 else np.float64(compared.says_little[part])
+    compared.figures[part, CONTAINMENT], compared.figures[part, FRESH] = contained, fresh
 
 
 @inlined

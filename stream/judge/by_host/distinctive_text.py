@@ -54,8 +54,9 @@ IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
 LEAST_OWN = 8
 """A page with fewer distinctive words takes a block as template text only if the host's share of pages has it."""
 OWN_SHARE = 0.05
-"""Notices are distinctive if they are main text, and the page has less than this share of other words, and fewer than
-LEAST_MAIN: they are no notices on this page, but an article that many hosts print under their own headlines."""
+"""The notices of a page are distinctive if at least LEAST_MAIN words of them are main text, and the page has fewer
+other distinctive words than this share of those, and than LEAST_MAIN. Such a page is an article that many hosts print
+under their own headlines."""
 NO_TITLE = -1.0
 PROSE_WORDS, PROSE_SHARE = 100, 0.9
 """A distinctive block is prose from PROSE_WORDS words on, if PROSE_SHARE of them are outside links."""
@@ -294,7 +295,7 @@ def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory,
     known = pages_of_host(memory, row)
     limit = template_limit(known, share)
     figures[PAGES], figures[LIMIT], figures[COMMON_LIMIT] = known, limit, common_limit(known)
-    first, end, notices = pages.block_bounds[page], pages.block_bounds[page + 1], 0.0
+    first, end, notice_words = pages.block_bounds[page], pages.block_bounds[page + 1], 0.0
     for place in range(first, end):
         block = pages.blocks[place]
         shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
@@ -302,13 +303,13 @@ def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory,
         if pages.how_common[place] != NO_COMMON_TEXT:
             flag |= IS_COMMON
         if pages.how_common[place] == NOTICE:
-            notices += words_of(block) if is_kept(block) and flag == IS_COMMON else 0
+            notice_words += words_of(block) if is_kept(block) and flag == IS_COMMON else 0
             flag |= IS_TEMPLATE
         if flag == 0:
             flag = IS_OWN
             figures[OWN] += words_of(block)
         flags[place - first] = flag
-    if notices >= LEAST_MAIN and figures[OWN] < min(OWN_SHARE * notices, LEAST_MAIN):
+    if notice_words >= LEAST_MAIN and figures[OWN] < min(OWN_SHARE * notice_words, LEAST_MAIN):
         _relax(pages, first, end, memory, row, limit, True, view)
     elif figures[OWN] < LEAST_OWN:
         _relax(pages, first, end, memory, row, max(limit, share * known), False, view)
@@ -360,7 +361,7 @@ def restore_view(pages, page, flags, view):  # PageTexts, int64, uint8[b]  ->  v
 
 
 @inlined
-def _relax(pages, first, end, memory, row, limit, notices, view):
+def _relax(pages, first, end, memory, row, limit, takes_notices, view):
     """Take template text of fewer pages as distinctive: notices, or text that is not common.
 
     PageTexts, int64, int64, Memory, int64, float64, bool  ->  view: PageView
@@ -369,7 +370,7 @@ def _relax(pages, first, end, memory, row, limit, notices, view):
     for place in range(first, end):
         block, flag = pages.blocks[place], view.flags[place - first]
         shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
-        may_be_own = pages.how_common[place] == NOTICE if notices else not flag & IS_COMMON
+        may_be_own = pages.how_common[place] == NOTICE if takes_notices else not flag & IS_COMMON
         if flag & IS_TEMPLATE and may_be_own and shown < limit:
             view.flags[place - first] = IS_TEMPLATE | IS_OWN
         if view.flags[place - first] & IS_OWN:

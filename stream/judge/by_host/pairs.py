@@ -17,8 +17,8 @@ More is required where less is known:
 - An excerpt with an answer is no copy: the longer the indexed page, the less may be missing (EXCERPT).
 - Containment that is estimated by a sample must be above the required one by MARGIN standard errors.
 - On one host, pages of different titles are copies only if nearly all of the text is contained, and short ones never.
-  Unless the titles are close, at most FRESH_TEXT words may be fresh if more of them lie in fresh blocks, however long
-  the page is: it may show other pages too, or describe one of several things in the same terms.
+  Under a title that is not close, at most FRESH_TEXT words may be fresh if more of them lie in fresh blocks, however
+  long the page is: it may show other pages too, or describe one of several things in the same terms.
 - While a host has fewer than FEW_PAGES pages, its template text is unknown: as many as TEMPLATE_WORDS of the shared
   words may be template text. The rest must be contained as much as otherwise required, with at most FRESH_TEXT fresh
   words under another title or in blocks of their own; or else no word may be fresh, and hardly any beside it
@@ -163,6 +163,7 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
     if same and not speaks and figures[MAIN] >= LEAST_MAIN:
         speaks = NO_TITLE < _title_overlap(pages, page, others, other, memory, row, view)[0] < SIMILAR_TITLE
     both = speaks and (figures[OUTSIDE] > 0 or figures[OWN] > MOST_LINKS * figures[MAIN])
+    both |= speaks and figures[MAIN] < LEAST_MAIN_ON_HOST
     if not same:
         both = speaks and (
             figures[MAIN] <= figures[PROSE]

@@ -194,6 +194,13 @@ CASES = [
         OTHER,
     ),
     Case(
+        "and all text with it",
+        [text("intro", 40), *(boilerplate(f"link {part}", 10, outside=0) for part in range(4))],
+        [text("intro", 40), *(boilerplate(f"other {part}", 10, outside=0) for part in range(4))],
+        False,
+        OTHER,
+    ),
+    Case(
         "under the same title it does not",
         [boilerplate("contents", 190), text("one", 20)],
         [boilerplate("contents", 190), text("two", 20)],
