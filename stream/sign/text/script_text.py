@@ -16,8 +16,7 @@ A page whose visible text is only the frame of an application, and whose scripts
 
 import html
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -302,6 +301,7 @@ _ROOT_ID = re.compile(rf"\s{_IDS}", re.IGNORECASE)
 _ROOT_NAME = re.compile(r"-(?:app|application|main|root|shell)\Z")
 # Each begins with a literal, so searching for it is five times as fast.
 _SOME_ROOT = (re.compile(_IDS.encode()), re.compile(rb"></[a-z]+-"))
+_LETTER = re.compile(r"\w")
 _JAVASCRIPT = re.compile(r"java\s?script|ジャバスクリプト|자바스크립트|джава\s?скрипт|جافا\s?سكريبت", re.IGNORECASE)
 _LOADING = re.compile(
     r"loading|please wait|one moment|just a moment|chargement|patienter|\bladen\b|geladen|lädt|laadt|cargando|espere|"
@@ -316,22 +316,21 @@ def is_shell(body: bytes, words: int) -> bool:
     """Whether an HTML page with scripts shows no text of its own. words: about the number of its words outside links
 
     An empty custom element may be a widget beside the text of the page, such as a toolbar. It is a root element if its
-    name says so, or if no text of the page precedes it and little follows.
+    name says so, or if no text of the page precedes it and little follows. Signs and invisible characters are no text.
     """
     if words > _WARNING_WORDS and not any(some.search(body) for some in _SOME_ROOT):
         return False
     source = body.decode("utf-8", "replace")
-    visible, content, own, warnings = list[str](), list[str](), list[str](), list[str]()
-    start, depth, in_link, has_text, has_root, has_widget, root = 0, 0, False, False, False, False, ""
-    for tag in chain(MARKUP.finditer(source), [None]):
-        text = source[start : tag.start() if tag else len(source)]
-        for pieces in (visible, content, own)[: 1 if depth else 2 if in_link else 3]:
-            pieces.append(text)
-        if tag is None:
-            break
+    pieces, warnings = list[tuple[str, bool, bool]](), list[str]()
+    start, depth, root = 0, 0, ""
+    in_link = has_text = has_root = has_widget = False
+    for tag in MARKUP.finditer(source):
+        text = source[start : tag.start()]
         start = tag.end()
+        pieces.append((text, depth > 0, in_link))
         if text.strip():
-            root, has_text = "", has_text or not (depth or in_link)
+            root = ""
+            has_text = has_text or not (depth or in_link or _LETTER.search(unescape_html(text)) is None)
         name, ends = (tag["tag"] or "").lower(), bool(tag["end"])
         if name in _FRAME:
             depth = max(0, depth - 1) if ends else depth + 1
@@ -345,18 +344,21 @@ def is_shell(body: bytes, words: int) -> bool:
                 has_widget = has_widget or not (has_text or name.startswith("amp-"))
             is_root = not ends and ("-" in name or (name in _ROOTS and _ROOT_ID.search(tag[0]) is not None))
             root = name if is_root else ""
-    shown = _words_of(visible)
-    total, words = count_words(shown), count_words(_words_of(own))
+    pieces.append((source[start:], depth > 0, in_link))
+    shown = _words_of(text for text, _, _ in pieces)
+    content = _words_of(text for text, is_frame, _ in pieces if not is_frame)
+    own = _words_of(text for text, is_frame, is_link in pieces if not (is_frame or is_link))
+    total, words = count_words(shown), count_words(own)
     if not shown or (total <= _LOADING_WORDS and _LOADING.search(shown)):
         return True
     if total > _MENU_WORDS or words > SHELL_WORDS:
         return False
     if has_root or words > _WARNING_WORDS:
         return has_root
-    if has_widget or count_words(_words_of(content)) > SHELL_WORDS:
-        return has_widget
-    return any(_JAVASCRIPT.search(text) for text in (shown, *warnings))
+    if count_words(content) > SHELL_WORDS:
+        return False
+    return has_widget or any(_JAVASCRIPT.search(text) for text in (shown, *warnings))
 
 
-def _words_of(pieces: list[str]) -> str:
+def _words_of(pieces: Iterable[str]) -> str:
     return " ".join(unescape_html(" ".join(pieces)).split())

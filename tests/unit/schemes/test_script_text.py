@@ -161,7 +161,12 @@ def test_an_article_rendered_by_the_server_is_a_copy_of_its_twin_in_a_script() -
 NOTE = "A number of 64 bits that names an open socket of the system, available on some systems only."
 TOOLBAR = "<page-toolbar></page-toolbar>"
 LIST = "".join(f"<li><a href=/{n}>The item number {n}</a>" for n in range(12))
+SIGNS = {"a blank": "&nbsp;", "an invisible reference": "&#8203;", "a bar": "|", "a byte order mark": "\ufeff"}
 SHELLS = {
+    **{
+        f"a custom element behind {name}": f"{sign}<nav>Home</nav><p>{sign}</p><todo-list></todo-list>{BUNDLE}"
+        for name, sign in SIGNS.items()
+    },
     "nothing": BUNDLE,
     "a root": "<div id=root></div><noscript>You need to enable JavaScript to run this app.</noscript>" + BUNDLE,
     "loading": "<div id='app'><div class=spinner>Loading&hellip;</div></div>" + BUNDLE,
@@ -210,6 +215,7 @@ KEPT = {
     "an index page": "".join(f"<li><a href=/{n}>The story number {n} of the day</a>" for n in range(60)) + BUNDLE,
     "a definition beside a toolbar": f"<h1>Type Alias SOCKET</h1>{TOOLBAR}<p>{NOTE}</p>{BUNDLE}",
     "a list of links beside a toolbar": f"<h1>List of all items</h1>{TOOLBAR}{LIST}{BUNDLE}",
+    "a list of links behind a header": f"<site-header></site-header><h1>List of all items</h1>{LIST}{BUNDLE}",
     "a note between parts of a page": f"<site-header></site-header><p>{NOTE}</p><site-footer></site-footer>{BUNDLE}",
     "an image of AMP before a caption": f"<amp-img src=a.jpg></amp-img><p>A heron on a pier.</p>{BUNDLE}",
     "teasers with a word of programs": f"<p>Draw diagrams via JavaScript.</p>{LIST}{BUNDLE}",
