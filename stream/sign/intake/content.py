@@ -7,7 +7,7 @@ elements of Atom with type="html". The page of a feed has this HTML as markup. E
 comments, scripts and tags without an end reach no further, and end tags close nothing around it. CDATA sections in
 other XML, such as the source code in XHTML, are text.
 
-JSON whose letters are escaped is read with its letters: otherwise each escape would be a word.
+JSON is read with its escapes decoded: otherwise each escaped letter would be a word, and each line end the letter n.
 """
 
 import codecs
@@ -19,7 +19,7 @@ from collections import Counter
 from spotsieve.stream.base.page import FilterReason, Markup, Page
 from spotsieve.stream.sign.intake.charset import find_codec, skip_blanks, to_utf8, undo_double_encoding
 from spotsieve.stream.sign.intake.mime import read_message, read_mhtml
-from spotsieve.stream.sign.text.html.elements import BLOCK, BREAK, ELEMENTS
+from spotsieve.stream.sign.text.html.elements import BLOCK, BREAK, ELEMENTS, SECTIONS
 from spotsieve.stream.sign.text.prose import MARKUP, unescape_html, unescape_script
 
 SNIFF_BYTES = 1024
@@ -43,12 +43,16 @@ _PROLOG = rb"(?:\s++|<\?[^>]*+>|<!--(?:(?!-->).)*+-->|<!DOCTYPE[^<>\[]*+(?:\[[^\
 _XML_DECLARATION = re.compile(rb"<\?xml\s")
 _FEED = re.compile(_PROLOG + rb"<(?:[\w.-]++:)?(?:rss|feed|RDF|urlset|sitemapindex)[\s/>]", re.DOTALL)
 _HTML_ELEMENT = re.compile(
-    r"<(?P<name>(?:[\w.-]++:)?(?:description|encoded|content|info|rights|subtitle|summary|tagline|title))"
-    r"(?P<attributes>\s[^<>]*+)?(?<!/)>"
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)"
+    r"|<(?P<name>(?:[\w.-]++:)?(?:description|encoded|content|info|rights|subtitle|summary|tagline|title))"
+    r"(?P<attributes>\s[^<>]*+)?(?<!/)>",
+    re.DOTALL,
 )
-"""An element of a feed whose text may be HTML."""
+"""A comment or CDATA section, or the start tag of an element of a feed whose text may be HTML."""
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
-_HTML_TYPE = re.compile(r"""\stype\s*=\s*["'](?:text/)?html["']""", re.IGNORECASE)
+_COMMENT, _COMMENT_END = "<!--", "-->"
+_TEXT_TYPE = re.compile(r"""\stype\s*=\s*["']([^"']*)["']""", re.IGNORECASE)
+_HTML_TYPES = ("html", "text/html")
 _ALWAYS_HTML = re.compile(r"(?:.*:)?(?:description|encoded)|itunes:summary")
 _UNFINISHED = re.compile(r"<[a-z!?/][^<]*+\Z", re.IGNORECASE)
 # The values of a header that commas join. A comma in a quoted string separates nothing.
@@ -201,29 +205,41 @@ def _is_feed(body: bytes) -> bool:
 
 
 def unfold_feed(body: bytes) -> bytes:
-    """A feed with the HTML in its elements as markup. Other bytes stay as they are. Linear in the size of the body."""
+    """A feed with the HTML in its elements as markup. Linear in the size of the body.
+
+    The start tags of these elements lose their type: an unfolded feed is not unfolded again. Other bytes stay as they
+    are.
+    """
     feed = body.decode("utf-8", "surrogateescape")
     parts, behind, place = list[str](), 0, 0
     while (found := _HTML_ELEMENT.search(feed, place)) is not None:
         start, name = found.end(), found["name"]
+        if name is None:
+            place = start
+            continue
         content, place = _text_of_element(feed, start)
-        is_title = name.endswith("title")
         attributes = found["attributes"] or ""
-        is_html = _ALWAYS_HTML.fullmatch(name) is not None or _HTML_TYPE.search(attributes) is not None
+        text_type = _TEXT_TYPE.search(attributes)
+        is_html = text_type[1].strip().lower() in _HTML_TYPES if text_type else _ALWAYS_HTML.fullmatch(name) is not None
         if is_html and (place == len(feed) or feed.startswith(f"</{name}", place)):
-            parts += feed[behind:start], _as_markup(content, is_title)
+            tag = f"<{name}{_TEXT_TYPE.sub('', attributes)}>"
+            parts += feed[behind : found.start()], tag, _as_markup(content, name.endswith("title"))
             behind = place
     return "".join([*parts, feed[behind:]]).encode("utf-8", "surrogateescape") if parts else body
 
 
 def _text_of_element(feed: str, place: int) -> tuple[str, int]:
-    """The text from a place up to the next tag, and the place of the tag. CDATA sections are part of the text."""
+    """The text from a place up to the next tag, and the place of the tag. CDATA sections are text, comments are not."""
     pieces = list[str]()
     while place < len(feed):
         if feed.startswith(_CDATA, place):
             start, end = place + len(_CDATA), feed.find(_CDATA_END, place)
             pieces.append(feed[start : len(feed) if end < 0 else end])
             place = len(feed) if end < 0 else end + len(_CDATA_END)
+            continue
+        if feed.startswith(_COMMENT, place):
+            end = feed.find(_COMMENT_END, place + len(_COMMENT))
+            place = len(feed) if end < 0 else end + len(_COMMENT_END)
             continue
         end = feed.find("<", place)
         end = len(feed) if end < 0 else end
@@ -235,6 +251,8 @@ def _text_of_element(feed: str, place: int) -> tuple[str, int]:
 
 
 _BLOCKS, _BREAKS = frozenset(ELEMENTS[BLOCK]), frozenset(ELEMENTS[BREAK])
+_PEERS = {name: names for names in SECTIONS for name in names}
+"""The elements of a section, by the name of each: the end tag of one closes another one."""
 
 
 def _as_markup(html: str, is_title: bool) -> str:
@@ -248,11 +266,13 @@ def _as_markup(html: str, is_title: bool) -> str:
         start, name, is_end = tag.end(), (tag["tag"] or "").lower(), bool(tag["end"])
         if is_title:
             pieces.append(" " if name in _BLOCKS or name in _BREAKS else "")
-        elif name in _BLOCKS and is_end and not opened[name]:
-            pieces.append("</p>")
+        elif name in _BLOCKS and is_end:
+            closed = next((one for one in (name, *_PEERS.get(name, ())) if opened[one]), "")
+            opened[closed] -= closed != ""
+            pieces.append(f"</{closed or 'p'}>")
         elif name in _BLOCKS:
-            opened[name] += -1 if is_end else 1
-            pieces.append(f"</{name}>" if is_end else f"<{name}>")
+            opened[name] += 1
+            pieces.append(f"<{name}>")
         elif name in _BREAKS:
             pieces.append("<br/>")
         elif name == "a" and is_end == is_link and (is_end or "href" in tag[0].lower()):
@@ -261,8 +281,8 @@ def _as_markup(html: str, is_title: bool) -> str:
     pieces.append(_UNFINISHED.sub("", html[start:]).replace("<", "&lt;"))
     if is_title:
         return "".join(pieces)
-    closed = "".join(f"</{name}>" * count for name, count in opened.items())
-    return f"<div>{''.join(pieces)}{'</a>' * is_link}{closed}</div>"
+    ends = "".join(f"</{name}>" * count for name, count in opened.items())
+    return f"<div>{''.join(pieces)}{'</a>' * is_link}{ends}</div>"
 
 
 _UTF16_STARTS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
@@ -332,7 +352,7 @@ def make_page(
     if judgeable and markup is Markup.XML and _is_feed(raw):
         unfolded = unfold_feed(raw)
         raw = unfolded if len(unfolded) <= max_page_bytes else raw
-    if judgeable and markup is Markup.NONE and b"\\u" in raw and find_media_type(content_type or "").endswith("json"):
+    if judgeable and markup is Markup.NONE and b"\\" in raw and find_media_type(content_type or "").endswith("json"):
         raw = unescape_script(raw.decode("utf-8", "replace")).encode()
     return Page(
         source=source,

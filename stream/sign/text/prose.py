@@ -23,18 +23,20 @@ _MOST_DIGITS = 7
 _SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _ODD = re.compile(r"\S*[{}\[\]<>=|\\^_$/\d]\S*|\S*\w[:.-]\w\S*|\S+;(?=\s|\Z)")
 _CODE = re.compile(r"[{}<>=;|\\]")
-_UNSEEN = r"script|style|noscript|template|iframe|svg|math|title|noembed|noframes"
+_UNSEEN = r"script|style|noscript|template|iframe|svg|title|noembed|noframes"
 MARKUP = re.compile(
-    rf"<!--.*?(?:-->|\Z)|<(?P<unseen>{_UNSEEN})\b[^<>]*+>.*?(?:</(?P=unseen)\b[^<>]*+>|\Z)"
+    r"<!--.*?(?:-->|\Z)|<svg(?![\w-])[^<>]*+(?<=/)>"
+    rf"|<(?P<unseen>{_UNSEEN})(?![\w-])[^<>]*+>.*?(?:</(?P=unseen)(?![\w-])[^<>]*+>|\Z)"
     r"""|<(?P<end>/?)(?P<tag>[a-z][a-z0-9-]*+)(?:[^<>"']|"[^"<]*+"|'[^'<]*+'|["'])*+>|<[!?/][^<>]*+>""",
     re.DOTALL | re.IGNORECASE,
 )
-"""A comment, an element that shows no text, or a tag. It stops at the next "<", so the time is linear."""
+"""A comment, an empty <svg/>, an element without visible text, or a tag. Linear: it stops at the next "<"."""
 _DECIMAL_REFERENCE = re.compile("&#(?=[0-9])0*+([0-9]*+);?")
 _LONG_DIGITS = re.compile("&#[0-9]{16}")
 _INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark q s samp small span strike "
-    "strong sub sup time tt u var wbr".split()
+    "a abbr acronym annotation b bdi bdo big cite code data del dfn em font i ins kbd label mark math mfrac mi mn mo "
+    "mrow ms msqrt msub msubsup msup mtext q s samp semantics small span strike strong sub sup time tt u var "
+    "wbr".split()
 )
 _TAG = re.compile(r"<[a-z!/]", re.IGNORECASE)
 _ENDS = re.compile(r"</(?:p|div|li|ul|ol|h[1-6]|section|article|blockquote)>|<br ?/?>", re.IGNORECASE)

@@ -181,11 +181,28 @@ def blocks(body: str, content_type: str | None = None) -> str:
         (ATOM.format("<content type='text'>&lt;p>a</content>"), "p a"),
         (ATOM.format("<content type='xhtml'><div>a<p>b</p></div></content>"), "a|b"),
         (f"<rdf:RDF xmlns='http://purl.org/rss/1.0/'><item><description>{NOTE}</description></item>", "ann bob|café"),
+        (RSS.format("<description><![CDATA[a <svg id='b' /><p>c <svg><path/></svg>d]]></description>"), "a|c d"),
+        (RSS.format("<description><![CDATA[a <style-guide>b</style-guide> c]]></description>"), "a b c"),
+        (RSS.format("<description><![CDATA[a <math><mi>x</mi></math> b]]></description>"), "a x b"),
+        (RSS.format("<media:description type='plain'>use &lt;b&gt; here</media:description>"), "use b here"),
+        (RSS.format(f"<media:description type='html'>{NOTE}</media:description>"), "ann bob|café"),
+        (RSS.format("<!-- <description>a --&gt; hidden</description> secret --><description>b</description>"), "b"),
+        (RSS.format("<x><![CDATA[say <description>a</description>]]></x>"), "say description a description"),
+        (RSS.format("<description><!-- x -->&lt;p>a&lt;p>b<!-- y --></description><link>c</link>"), "a|b|c"),
+        (RSS.format("<description>&lt;p>a&lt;p>b<!-- y"), "a|b"),
     ],
 )
 def test_the_html_in_a_feed_is_read_as_html(body: str, expected: str) -> None:
     assert blocks(body) == expected
     assert blocks(body, "text/html") == expected
+
+
+@pytest.mark.parametrize("name", ["title", "summary", "content:encoded", "description"])
+def test_a_feed_read_before_is_read_as_it_is(name: str) -> None:
+    text = "<title>h</title><{} type='html'>use &lt;p> and &amp;lt;b&amp;gt; here</{}>"
+    page = page_of_body(ATOM.format(text.format(name, name)))
+    assert b"&lt;b&gt; here" in page.body
+    assert page_of_body(page.body).body == page.body
 
 
 def test_cdata_of_other_pages_is_text_in_xml_and_a_comment_in_html() -> None:
@@ -215,10 +232,18 @@ def test_an_end_tag_without_a_start_tag_opens_nothing_in_a_feed() -> None:
     assert [(block.tokens, block.sections) for block in found] == [(("a",), 0), (("b",), 0)]
 
 
+def test_an_end_tag_in_a_feed_closes_an_open_section_of_another_name() -> None:
+    page = page_of_body(RSS.format("<description><![CDATA[<h2>a</h3><p>b<ul><ol>c</ol></ol></ol>d]]></description>"))
+    found = blocks_of(page.body, page.markup)
+    assert [block.tokens for block in found] == [("a",), ("b",), ("c",), ("d",)]
+    assert [block.sections != 0 for block in found] == [True, False, True, False]
+
+
 @pytest.mark.parametrize(
     "piece",
     "<description>|<description><![CDATA[|<![CDATA[|]]>|&lt;!--|&lt;script>|&lt;a '|<title type='html'>|<a:b:content |"
-    "<description>&lt;p></description>|<description><![CDATA[<]]></description>".split("|"),
+    "<description>&lt;p></description>|<description><![CDATA[<]]></description>|<!--|<!---->|<description><!---->|"
+    "<x><![CDATA[<description>]]>|<svg />|&lt;svg />|&lt;ul>&lt;/ol>".split("|"),
 )
 def test_hostile_feeds_take_time_linear_in_their_size(piece: str) -> None:
     for before in ("<rss>", "<rss><description>", "<rss><description><![CDATA["):
@@ -250,6 +275,7 @@ def test_escaped_letters_of_json_are_letters(content_type: str) -> None:
         (r'{"a": "\ud83d b \u00e9"}', "application/json", "a b é"),
         (r'{"a": "\u00e9"}', "text/plain", "a u00e9"),
         (r'{"a": "\u00', "application/json", "a u00"),
+        (r'{"a": "line one\nline two\tend"}', "application/json", "a line one line two end"),
     ],
 )
 def test_other_backslashes_are_signs(body: str, content_type: str, expected: str) -> None:
