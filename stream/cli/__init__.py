@@ -60,24 +60,26 @@ EXIT_BROKEN_PIPE = 141
 """The exit code of a program that SIGPIPE killed, in a shell."""
 
 
-AGAIN_SECONDS = 0.05
+_REPEAT_SECONDS = 0.05
 """After this time an interrupt that Python ignored is repeated."""
 
 
 @contextlib.contextmanager
-def _interrupts_repeated() -> Iterator[None]:
+def _repeat_interrupts() -> Iterator[None]:
     """Repeat an interrupt that comes in a destructor or in the callback of a weak reference.
 
     Python prints it there and goes on, so Ctrl-C would have no effect. Every import runs such callbacks.
     """
     before = sys.unraisablehook
+    timers = list[threading.Timer]()
 
     def repeat(ignored: Any) -> None:
         if issubclass(ignored.exc_type, KeyboardInterrupt):
             # Later, because here it would be ignored again.
             main_thread = threading.main_thread().ident
-            timer = threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (main_thread, signal.SIGINT))
+            timer = threading.Timer(_REPEAT_SECONDS, signal.pthread_kill, (main_thread, signal.SIGINT))
             timer.daemon = True
+            timers.append(timer)
             timer.start()
         else:
             before(ignored)
@@ -87,11 +89,13 @@ def _interrupts_repeated() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+        for timer in timers:  # The command has ended: an interrupt would hit the caller.
+            timer.cancel()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code of the process."""
-    with _interrupts_repeated():
+    with _repeat_interrupts():
         return _run(arguments)
 
 

@@ -161,11 +161,12 @@ def _check_unset(kafka: KafkaSettings, names: Iterable[str], *protocols: str) ->
     """Raise SettingError for a setting that has an effect with these protocols only, and would be ignored now."""
     for name in names:
         if getattr(kafka, name) not in ("", SecretStr("")):
+            shown = f"{name}_file" if getattr(kafka, f"{name}_file", "") else name
             raise SettingError(
-                f"kafka.{name}",
+                f"kafka.{shown}",
                 f"has no effect with security_protocol {kafka.security_protocol}",
                 None,
-                f"set kafka.security_protocol to {' or '.join(protocols)}, or remove kafka.{name}",
+                f"set kafka.security_protocol to {' or '.join(protocols)}, or remove kafka.{shown}",
             )
 
 

@@ -371,6 +371,27 @@ def test_an_interrupt_that_python_ignores_in_a_destructor_ends_the_command(
     assert "KeyboardInterrupt" not in capsys.readouterr().err
 
 
+def test_an_interrupt_in_the_last_moment_of_a_command_does_not_reach_the_caller_of_main(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def run(_: object) -> int:
+        Interrupted()
+        return EXIT_OK
+
+    sent = list[tuple[object, ...]]()
+    monkeypatch.setattr(signal, "pthread_kill", lambda *arguments: sent.append(arguments))
+    monkeypatch.setattr("spotsieve.stream.cli.config.run", run)
+    assert main(["config", "check"]) == EXIT_OK
+    for timer in threading.enumerate():
+        if isinstance(timer, threading.Timer):
+            timer.join(SECONDS)
+    assert sent == []
+
+
 def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = ["kafka.groupid=a", "service.mode=both", "index.bucket_cap=0"]
     assert main(["config", "check", *(text for one in wrong for text in ("--set", one))]) == EXIT_SETTING
@@ -397,6 +418,8 @@ def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixt
         (["cluster.shards=2", "policy.recrawl=pass"], "policy.recrawl must be drop in shards"),
         (["kafka.security_protocol=SASL_PLAINTEXT"], "kafka.sasl_username must be set"),
         (["kafka.sasl_password=secret"], "kafka.sasl_password has no effect with security_protocol PLAINTEXT; set"),
+        (["kafka.sasl_password_file={secret}"], "kafka.sasl_password_file has no effect with security_protocol PLAIN"),
+        (["kafka.ssl_key_password_file={secret}"], "or remove kafka.ssl_key_password_file"),
         (["kafka.security_protocol=SSL", "kafka.sasl_username=me"], "kafka.sasl_username has no effect with"),
         (["kafka.ssl_cafile=/etc/ca.pem"], "kafka.ssl_cafile has no effect with security_protocol PLAINTEXT; set"),
         (["kafka.bootstrap_servers=localhost:99999"], "kafka.bootstrap_servers must be a comma-separated list"),
@@ -404,9 +427,12 @@ def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixt
     ],
 )
 def test_config_check_tells_what_a_service_would_refuse(
-    together: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    together: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["config", "check", *(text for one in together for text in ("--set", one))]) == EXIT_SETTING
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    given = [one.replace("{secret}", str(secret)) for one in together]
+    assert main(["config", "check", *(text for one in given for text in ("--set", one))]) == EXIT_SETTING
     assert told in capsys.readouterr().err
 
 
