@@ -26,7 +26,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.directory import INDEX_FOLDER, has_index, is_snapshot, make_directory
+from spotsieve.state.directory import DIRECTORY_MODE, INDEX_FOLDER, has_index, is_snapshot, make_directory
 from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.horizon import Clock, step_of
 from spotsieve.state.identity import check_whole
@@ -330,14 +330,14 @@ def _link_files(made: Path, index: Path) -> None:
     """Link the files of a checkpoint into a new directory, or copy them to another file system. Raises StateError."""
     try:
         make_directory(index.parent)
-        make_directory(index)
+        index.mkdir(DIRECTORY_MODE)  # Not into files that remain: they may be hard links to tables of a state.
         for file in made.iterdir():
             try:
                 os.link(file, index / file.name)
             except OSError:
                 shutil.copy2(file, index / file.name)
     except OSError as error:
-        rule = f"cannot keep a checkpoint: {error.strerror}"
+        rule = f"cannot keep a checkpoint: {error.strerror or error}"
         raise StateError("--against", rule, str(index), f"{write_advice(error)}, or name snapshots") from None
 
 

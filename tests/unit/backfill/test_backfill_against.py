@@ -9,6 +9,7 @@ import pytest
 from spotsieve.stream.base.errors import EXIT_INPUT, EXIT_SETTING, EXIT_SUSPICIOUS, SettingError, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
+from spotsieve.stream.local.against import keep_checkpoints
 from spotsieve.stream.local.backfill.outcomes import DIRECTORY
 from spotsieve.stream.local.backfill.run import AGAINST
 from tests.fixtures.backfills import PAGES, after, backfilled, logged_pages, records_out, verdict_rows, write_inputs
@@ -44,6 +45,18 @@ def expected(
     assert 0 < summary["in_other_states"] < summary["duplicate"] < summary["pages"]
     counts = {name: summary[name] for name in ("pages", "duplicate", "novel", "in_other_states", "state_entries")}
     return read_json(said), out.read_bytes(), counts
+
+
+def test_a_checkpoint_is_never_written_into_files_that_remain(others: list[Path], tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    table.write_bytes(b"of a state")
+    remaining = tmp_path / "kept" / "1"
+    remaining.mkdir(parents=True)
+    for file in (others[1] / "index").iterdir():
+        (remaining / file.name).hardlink_to(table)
+    with pytest.raises(StateError, match=r"--against cannot keep a checkpoint: File exists, got '.*/kept/1'; "):
+        keep_checkpoints(others, tmp_path / "kept")
+    assert table.read_bytes() == b"of a state"
 
 
 def _times_of(snapshot: Path) -> dict[str, int]:
