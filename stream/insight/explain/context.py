@@ -262,7 +262,8 @@ def _notes(
 def _reasons_of_absence(state: State, settings: Settings, recorded: "RecordedVerdict | None") -> str:
     """Why a state without a log of its own does not have a page: its recorded verdict, or else the possible reasons."""
     if recorded is not None and recorded.original:
-        return f"it was dropped ({recorded.reason}) as a copy of {recorded.original} ({recorded.original_url})"
+        url = f" ({recorded.original_url})" if recorded.original_url else ""
+        return f"it was dropped ({recorded.reason}) as a copy of {recorded.original}{url}"
     forgotten = count_forgotten(state)
     reasons = ["it was dropped"]
     reasons += [f"forgotten on request ({forgotten:,} pages were)"] if forgotten else []

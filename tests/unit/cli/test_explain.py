@@ -410,6 +410,8 @@ def test_a_state_without_a_log_describes_the_entry_of_the_page(
     report.write_text(json.dumps({"page": page, "duplicate_of": original, "reason": "contained", "score": 0.9}))
     line = refused(capsys, EXIT_NOT_FOUND, report, "--state", state)
     assert "it was dropped (contained) as a copy of p1 (https://example.com/1)" in line
+    report.write_text(json.dumps({"page": page, "duplicate_of": {"id": "p1", "url": ""}, "reason": "contained"}))
+    assert "as a copy of p1, got" in refused(capsys, EXIT_NOT_FOUND, report, "--state", state)
     assert "as PAGE" not in line
     whole = explained(capsys, COPY, "--state", state, "--pages", folder / "crawl.jsonl")
     assert (whole["verdict"], whole["duplicate_of"]) == ("duplicate", "p1")
