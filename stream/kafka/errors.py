@@ -219,8 +219,8 @@ def _of_topics(error: KafkaError, step: str, detail: str) -> BrokerError | None:
             "topics",
             f"include a topic that refuses a message while {step}: it was probably compacted while the service ran",
             detail,
-            "set cleanup.policy=delete on the log (with shards also on verdicts and matches), and start again; into a "
-            "compacted output, messages without a key are then written with their page id as key",
+            "start again: messages without a key are then written into a compacted output with their page id as key; "
+            "if the log is compacted (with shards also verdicts or matches), set its cleanup.policy=delete first",
         )
     if isinstance(error, errors.UnknownTopicOrPartitionError):
         return BrokerError("topics", f"include a missing topic while {step}", detail, "run `spotsieve topics create`")
@@ -229,7 +229,7 @@ def _of_topics(error: KafkaError, step: str, detail: str) -> BrokerError | None:
             "topics",
             f"include a topic that refuses a large batch while {step}",
             detail,
-            "raise max.message.bytes: of the output topics to the value of the input topic, of the log to its former "
+            "raise max.message.bytes of the output topics to that of the input topic, or of the log to its former "
             "value",
         )
     return None

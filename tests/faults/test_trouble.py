@@ -183,7 +183,7 @@ def test_a_topic_compacted_under_a_service_stops_it_and_a_restart_says_what_to_d
                 topics.send(sent)
                 assert service.wait() == EXIT_BROKER, service.text()
                 assert "was probably compacted while the service ran" in service.error()
-                assert "set cleanup.policy=delete on the log" in service.error()
+                assert "set its cleanup.policy=delete first" in service.error()
                 if role == "novel":
                     service.start().until_ready()
                     topics.until_all_committed()

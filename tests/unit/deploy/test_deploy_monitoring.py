@@ -113,6 +113,7 @@ def test_the_alert_of_skewed_shards_counts_the_work_that_its_panel_shows() -> No
     stages = re.compile(r'stage=~"([^"]*)"')
     (panel,) = [panel for panel in panels() if panel["title"] == "Skew between shards"]
     (rule,) = [rule for rule in rules() if rule.get("record") == "instance:spotsieve_shard_busy:rate30m"]
+    assert stages.findall(rule["expr"])
     assert {*stages.findall(panel["targets"][0]["expr"])} == {*stages.findall(rule["expr"])}
 
 

@@ -90,8 +90,6 @@ def test_a_log_in_use_is_refused(directory: Path) -> None:
 
 def test_a_full_disk_leaves_the_log_as_it_was(directory: Path) -> None:
     program = f"""
-import errno
-import os
 import resource
 from pathlib import Path
 from spotsieve.state.log.local import LocalLog
