@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.errors import StateError, write_advice
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
@@ -216,14 +216,17 @@ def made_whole(name: str, target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def directory_errors(
-    name: str, rule: str, directory: Path, then: str = "check the permissions and the free space there"
-) -> Iterator[None]:
-    """Raise an error of the file system in the block as a StateError about the file, or about the directory."""
+def directory_errors(name: str, rule: str, directory: Path, then: str | None = None) -> Iterator[None]:
+    """Raise an error of the file system in the block as a StateError about the file, or about the directory.
+
+    then: the next step; None: the advice that fits the error
+    """
     try:
         yield
     except OSError as error:
-        raise StateError(name, f"{rule}: {error.strerror}", str(error.filename or directory), then) from None
+        fits = "check the permissions there" if isinstance(error, PermissionError) else write_advice(error)
+        place = str(error.filename or directory)
+        raise StateError(name, f"{rule}: {error.strerror or error}", place, then or fits) from None
 
 
 def put_in_place(index: Path, directory: Path) -> None:

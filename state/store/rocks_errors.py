@@ -14,10 +14,11 @@ from rocksdict import DbClosedError
 
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_options import most_open_files
-from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedError
+from spotsieve.stream.base.errors import CorruptRecord, StateError, StateLockedError, write_advice
 
 _PLACE = re.compile(r"in \S*?([0-9]+\.sst) offset ([0-9]+)")
 _DAMAGE = ("corruption", "no such file", "column family not found", "column families not opened")
+_NO_ROOM = {"no space left": errno.ENOSPC, "disk quota": errno.EDQUOT, "file too large": errno.EFBIG}
 REBUILD = (
     "restore it from a snapshot (spotsieve state restore), or rebuild the state from the log: delete its index "
     "directory and start"
@@ -67,12 +68,14 @@ def explain(text: str, directory: Path, action: str) -> StateError:
             str(directory),
             "stop the other process, or choose another directory with index.directory or --state",
         )
-    if "no space left" in lower or "file too large" in lower or "disk quota" in lower:
+    full = next((number for phrase, number in _NO_ROOM.items() if phrase in lower), None)
+    if full is not None:
+        advice = write_advice(OSError(full, text))
         return StateError(
             "index.directory",
             f"must have room to grow ({text})",
             str(directory),
-            "free disk space and start again: the state is intact and continues from the log where it stopped",
+            f"{advice} and start again: the state is intact and continues from the log where it stopped",
         )
     if "permission denied" in lower:
         return StateError(

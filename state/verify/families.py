@@ -19,7 +19,7 @@ from spotsieve.state.directory import INDEX_FOLDER, has_index
 from spotsieve.state.store.opening import refuse_other_format
 from spotsieve.state.store.rocks_errors import locked
 from spotsieve.state.store.rocks_options import column_families, database_options
-from spotsieve.stream.base.errors import SpotsieveError, StateError
+from spotsieve.stream.base.errors import SpotsieveError, StateError, write_advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +231,12 @@ def _copy(path: Path, directory: Path, closing: ExitStack) -> Path:
                     pass
             shutil.copyfile(file, copy / file.name)
         except OSError as error:
+            denied = isinstance(error, PermissionError)
             raise StateError(
                 "directory",
-                f"must be readable, and leave room for a copy: {error.strerror}",
+                f"must have files that can be copied to {copy.parent}: {error.strerror or error}",
                 str(file),
-                "verify as the user who owns the state, and free disk space",
+                "verify as the user who owns the state" if denied else f"{write_advice(error)}, and verify again",
             ) from None
     return copy
 

@@ -105,7 +105,7 @@ def test_a_snapshot_without_room_is_refused_and_leaves_nothing(disk: SmallDisk, 
     target = disk.path / "snapshot"
     with pytest.raises(StateError, match=r"TARGET must be a directory that can be made: No space left") as refused:
         take_snapshot(tmp_path / "state", target)
-    assert "free space" in str(refused.value)
+    assert "free disk space" in str(refused.value)
     assert list(disk.path.iterdir()) == []
     disk.resize(65_536)
     assert take_snapshot(tmp_path / "state", target).log_position == RECORDS

@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 from spotsieve.state.directory import open_file
 from spotsieve.state.log.pages_body import cut_url, decode_pages, encode_pages
 from spotsieve.state.log.record import NO_PAGES
-from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.errors import StateError, write_advice
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.settings.model import InputSettings
@@ -189,10 +189,15 @@ def _key(*parts: bytes) -> bytes:
     return hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
 
 
-def _unusable(path: Path, error: Exception) -> StateError:
+def _unusable(path: Path, error: sqlite3.Error | OSError) -> StateError:
+    if isinstance(error, OSError):
+        reason, advice = error.strerror or str(error), write_advice(error)
+    else:
+        is_full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+        reason, advice = str(error), "free disk space" if is_full else "check the disk, or delete the file"
     return StateError(
         f"signatures {path}",
-        f"cannot be written or read: {error}",
+        f"cannot be written or read: {reason}",
         None,
-        "free disk space or delete the file, then run the command again: it reads the files of pages again",
+        f"{advice}, then run the command again: it reads the files of pages again",
     )

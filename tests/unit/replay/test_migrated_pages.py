@@ -1,15 +1,22 @@
 """A migration signs the pages of the log again, also with corrected input settings, and no other message."""
 
+import errno
 import json
+import os
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka.structs import ConsumerRecord
 
+from spotsieve.stream.base.errors import StateError
+from spotsieve.stream.base.progress import ignore_progress
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
+from spotsieve.stream.insight.migrate.archive import PAGES_FILE, ArchivedPages
 from spotsieve.stream.insight.migrate.service_log import PageSigner
 from spotsieve.stream.service.pages.microbatch import MicroBatch, sign
 from spotsieve.stream.sign.intake import Decoder
@@ -86,3 +93,27 @@ async def test_a_tombstone_or_a_message_that_is_no_page_has_no_signature(monkeyp
     with ThreadPoolExecutor(1) as signing:
         found = await signer_of(kept, new, signing, monkeypatch).sign(pages)
     assert found.offset.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("number", "then"),
+    [
+        (errno.ENOSPC, "free disk space, then run"),
+        (errno.EACCES, "make it writable for this user, then run"),
+        (None, "check the disk, or delete the file, then run"),
+    ],
+)
+def test_the_advice_for_signatures_of_files_that_cannot_be_used_fits_the_reason(
+    number: int | None, then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        assert number is not None
+        raise OSError(number, os.strerror(number))
+
+    if number is None:
+        (tmp_path / PAGES_FILE).write_bytes(b"no database at all" * 100)
+    monkeypatch.setattr("spotsieve.stream.insight.migrate.archive.open_file", fail)
+    reason = "file is not a database" if number is None else os.strerror(number)
+    archived = ArchivedPages(tmp_path, None)
+    with archived, pytest.raises(StateError, match=re.escape(f"cannot be written or read: {reason}; {then}")):
+        archived.read([], Settings().input, scheme_of(Settings().scheme), ignore_progress)

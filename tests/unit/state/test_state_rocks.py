@@ -222,7 +222,7 @@ state.close()
     failed_at, position, message = done.stdout.split(" ", 2)
     assert int(failed_at) == int(position) > 0
     assert message.startswith("index.directory must have room to grow")
-    assert "free disk space and start again: the state is intact" in message
+    assert "raise the limit of file sizes (ulimit -f) and start again: the state is intact" in message
     with open_state(tmp_path / "state") as state:
         assert state.position <= int(position)
         rebuilt = memory_state()

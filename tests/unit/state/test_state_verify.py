@@ -1,5 +1,6 @@
 """`spotsieve state verify` names each kind of damage, and a damaged state gives no verdicts."""
 
+import errno
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from rocksdict import Rdict, WriteBatch
 
-from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE
+from spotsieve.state.directory import INDEX_FOLDER, LOG_FILE, made_whole
 from spotsieve.state.format.entries import FORGOTTEN, pack_entry, unpack_entry
 from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.log.local import LocalLog
@@ -23,7 +24,7 @@ from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.verify.families import Findings
 from spotsieve.state.verify.walk import verify
-from spotsieve.stream.base.errors import EXIT_OK, EXIT_STATE, CorruptRecord, StateLockedError
+from spotsieve.stream.base.errors import EXIT_OK, EXIT_STATE, CorruptRecord, StateError, StateLockedError
 from spotsieve.stream.base.settings.digest import RANKED_BY_FIELD, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, PolicySettings, Settings
 from spotsieve.stream.cli import main
@@ -54,6 +55,44 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         remember_more(state)
         state.compact()
     return directory
+
+
+@pytest.mark.parametrize(
+    ("number", "then"),
+    [
+        (errno.ENOSPC, "free disk space, and verify again"),
+        (errno.EFBIG, "raise the limit of file sizes"),
+        (errno.EACCES, "verify as the user who owns the state"),
+    ],
+)
+def test_the_advice_of_a_verification_without_a_copy_fits_the_reason(
+    number: int, then: str, closed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(shutil, "copyfile", fail)
+    with pytest.raises(StateError, match=rf"{os.strerror(number)}, got '.*'; {then}") as refused:
+        verify(closed)
+    assert ("free disk space" in str(refused.value)) == (number == errno.ENOSPC)
+
+
+@pytest.mark.parametrize(
+    ("number", "then"),
+    [
+        (errno.ENOSPC, "free disk space"),
+        (errno.EFBIG, "raise the limit of file sizes"),
+        (errno.EROFS, "make it writable for this user"),
+        (errno.EACCES, "check the permissions there"),
+    ],
+)
+def test_the_advice_for_a_directory_that_cannot_be_made_fits_the_reason(number: int, then: str, tmp_path: Path) -> None:
+    with (
+        pytest.raises(StateError, match=rf"TARGET must .*: {os.strerror(number)}, got '.*/new'; {then}"),
+        made_whole("TARGET", tmp_path / "new"),
+    ):
+        raise OSError(number, os.strerror(number))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="module")
