@@ -371,7 +371,7 @@ def test_an_interrupt_that_python_ignores_in_a_destructor_ends_the_command(
     assert "KeyboardInterrupt" not in capsys.readouterr().err
 
 
-def test_an_interrupt_in_the_last_moment_of_a_command_does_not_reach_the_caller_of_main(
+def test_an_interrupt_as_a_command_ends_does_not_reach_the_caller_of_main(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Interrupted:
