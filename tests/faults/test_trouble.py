@@ -272,13 +272,13 @@ def test_a_full_disk_stops_the_service_and_loses_no_page(kafka: Broker, tmp_path
     pages = crawl(3_000, seed=6)
     with TopicSet(kafka.bootstrap_servers) as topics, Spotsieve(tmp_path, topics.toml()) as service:
         service.start().until_ready()
-        # No file of the process may grow beyond this: to RocksDB the same as a full disk (EFBIG for ENOSPC).
+        # No file of the process may grow beyond this: RocksDB fails as on a full disk, with EFBIG for ENOSPC.
         resource.prlimit(service.alive.pid, resource.RLIMIT_FSIZE, (128 * 2**10, 128 * 2**10))
         topics.send(pages.messages)
         assert service.wait() == EXIT_STATE, service.text()
         line = service.error()
         assert "index.directory" in line
-        assert "free disk space" in line
+        assert "raise the limit of file sizes (ulimit -f)" in line
         # There is room again: everything continues where it stopped.
         service.start().until_ready()
         topics.until_all_committed()

@@ -123,7 +123,9 @@ def test_a_mistake_is_one_line_and_its_exit_code(
 def test_config_shows_no_secret(
     more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SPOTSIEVE_KAFKA__SASL_PASSWORD", "canary")
+    login = {"SASL_USERNAME": "me", "SASL_PASSWORD": "canary", "SECURITY_PROTOCOL": "SASL_SSL"}
+    for name, value in login.items():
+        monkeypatch.setenv(f"SPOTSIEVE_KAFKA__{name}", value)
     assert main(["config", "example"]) == 0
     assert main(["config", "check", *more]) == (2 if more else 0)
     shown = capsys.readouterr()
