@@ -261,14 +261,15 @@ def has_index(path: Path) -> bool:
     return (path / "CURRENT").exists()
 
 
-def write_atomically(path: Path, content: bytes, sync: bool = False) -> None:
-    """Write a file of which no reader sees a part. After an error, an earlier file is unchanged.
+def write_atomically(path: Path, content: bytes, sync: bool = False, private: bool = True) -> None:
+    """Write a file atomically: readers see all of it or the earlier file, which an error leaves unchanged.
 
     sync: the content is on disk before the file has its name
+    private: a new file gets mode 0600; otherwise the umask decides
     """
     partial = path.with_name(f"{path.name}.partial")
     try:
-        with open_file(partial, "wb") as file:
+        with open_file(partial, "wb") if private else partial.open("wb") as file:
             file.write(content)
             if sync:
                 file.flush()

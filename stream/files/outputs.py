@@ -8,11 +8,11 @@ terminal may be at the end of the pipe; their parsed values stay the same.
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from spotsieve.state.directory import write_atomically
 from spotsieve.stream.base.errors import InputError, SettingError, write_advice
 from spotsieve.stream.base.terminal import escape_control_characters, escape_json
 from spotsieve.stream.files.compression import COMPRESSORS, CompressedStream
@@ -201,17 +201,8 @@ class FileOutputs:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file atomically: it gets its name when all bytes are on disk. Raises InputError if that fails."""
-    partial = path.with_name(f"{path.name}.partial")
     try:
-        with partial.open("wb") as file:
-            try:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                partial.replace(path)
-            except BaseException:
-                partial.unlink(missing_ok=True)
-                raise
+        write_atomically(path, content, sync=True, private=False)
     except OSError as error:
         then = f"{write_advice(error)}, or choose another path"
         raise InputError(str(path), f"cannot be written: {error.strerror}", None, then) from None

@@ -100,7 +100,7 @@ class PairComparison(NamedTuple):
     hits: int64[MAIN_SAMPLES + REST_SAMPLES], the places of these shingles in the sample
     whole: bool[MOST_BLOCKS], blocks that the other page has too  wholes: int64[MOST_BLOCKS], their places
     counts: int64[3], the number of hits, of wholes, and of the page's hashes up to limits[1]
-    says_little: bool[PARTS], parts of which too little was compared (_FEW_SHINGLES); of the parts that were measured
+    says_little: bool[PARTS], whether too few shingles of a part were compared (_FEW_SHINGLES); of the measured parts
     figures: float64[PARTS, 2], by CONTAINMENT, ...; of the parts that were measured
     by_block: float64[MOST_BLOCKS, 2], compared shingles and found shingles of each block
     limits: int64[2], the hashes up to which the other page's sample tells about main text, and about other text

@@ -354,15 +354,18 @@ def test_a_reader_that_goes_away_ends_the_filter_with_141_and_no_word_of_disks(t
     assert "Traceback" not in error
 
 
+class Interruption:
+    """An interrupt in a destructor, where Python ignores it."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
 def test_an_interrupt_that_python_ignores_in_a_destructor_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Interrupted:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGINT)
-
     def run(_: object) -> int:
-        Interrupted()
+        Interruption()
         threading.Event().wait(SECONDS)
         return EXIT_OK
 
@@ -374,12 +377,8 @@ def test_an_interrupt_that_python_ignores_in_a_destructor_ends_the_command(
 def test_an_interrupt_as_a_command_ends_does_not_reach_the_caller_of_main(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Interrupted:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGINT)
-
     def run(_: object) -> int:
-        Interrupted()
+        Interruption()
         return EXIT_OK
 
     sent = list[tuple[object, ...]]()

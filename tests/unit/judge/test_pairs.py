@@ -276,7 +276,7 @@ CASES = [
         SAME,
     ),
     Case(
-        "of a main text of which too little is compared, all text decides",
+        "if too little of the main text is compared, all text decides",
         [*(row._replace(kept=False) for row in ROWS), *TABLE],
         [*ROWS, *TABLE],
         True,
