@@ -200,7 +200,7 @@ def split_result(work: Path) -> object:
     for number in range(SPLIT_SHARDS):
         assert not verify(work / "split" / f"shard-{number}").damaged
         with read_only_state(work / "split" / f"shard-{number}", MOST_SECONDS, part=True) as still:
-            contents.append((list(still.items()), still.heard, still.identity))
+            contents.append((list(still.items()), still.last_outcome, still.identity))
     return contents
 
 

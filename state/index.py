@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.page import PageId
-from spotsieve.stream.base.signature import CandidateColumns, Entry, OwnText, Signatures, empty_rows
+from spotsieve.stream.base.signature import CandidateColumns, DistinctiveText, Entry, Signatures, empty_rows
 
 NOBODY = -1
 """Stands for an entry number if there is no entry."""
@@ -135,13 +135,13 @@ def no_windows() -> CommonWindows:
 class HostUpdate:
     """The additions of a scheme with host memories to an index update.
 
-    own: own texts of the f indexed pages, as stored in their entries
+    own: distinctive texts of the f indexed pages, as stored in their entries
     memories: the WHOLE new memory of every host that learned
     page_ids, pending_verdicts: verdicts of pages that are not indexed, to be recorded until the pages are committed
     common: the new contents of windows of common text
     """
 
-    own: OwnText
+    own: DistinctiveText
     memories: HostMemories
     page_ids: tuple[PageId, ...]
     pending_verdicts: tuple[PendingVerdict, ...]
@@ -160,12 +160,12 @@ class EntryPlaces(NamedTuple):
 
     numbers: uint64[f], ascending, not below the first number of the update
     next_number: number of the next page that any shard indexes
-    heard: the outcome with these numbers, if a topic has it
+    last_outcome: the outcome with these numbers, if a topic has it
     """
 
     numbers: NDArray[np.uint64]
     next_number: int
-    heard: OutcomeRef | None = None
+    last_outcome: OutcomeRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +240,8 @@ class IndexedPages(IndexedEntries, Protocol):
         with_features: whether to read features; if not, their column stays empty
         """
 
-    def own_texts(self) -> OwnText:
-        """Return the own texts of the pages, which are compared within a host: e rows. Raises CorruptRecord."""
+    def distinctive_texts(self) -> DistinctiveText:
+        """Return the distinctive texts of the pages, which are compared within a host: e rows. Raises CorruptRecord."""
 
     def event_times_ms(self) -> NDArray[np.int64]:
         """Return the event times of the pages: int64[e], milliseconds. Raises CorruptRecord."""

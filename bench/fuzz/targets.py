@@ -403,7 +403,7 @@ def read_state_value(data: bytes) -> None:
                 compared = entries.compared(with_features=True)
                 assert compared.sketch.nbytes + compared.features.nbytes <= 2 * len(stored)
                 entries.entries(np.array([0, 1]))
-                assert bytes_of_arrays(entries.own_texts()._asdict()) <= 300 + 4 * len(stored)
+                assert bytes_of_arrays(entries.distinctive_texts()._asdict()) <= 300 + 4 * len(stored)
             elif kind == 2:
                 decode_clock(decode_progress(stored), None)
             elif kind == 3:
@@ -420,7 +420,7 @@ def read_state_value(data: bytes) -> None:
                 assert fault is None or len(fault) < SHOWN
                 if fault is None and stored != FORGOTTEN:
                     assert pack_entry(unpack_entry(b"k", stored)) == stored
-                    StoredEntries([b"k"], [stored], ["a", "b"]).own_texts()
+                    StoredEntries([b"k"], [stored], ["a", "b"]).distinctive_texts()
             elif kind == 7:
                 memories = decode_memories(KEYS[:3], [stored, None, stored])
                 assert encode_memories(memories) == [stored, None, stored]

@@ -47,17 +47,17 @@ from spotsieve.stream.judge.by_host.distinctive_text import IS_TEMPLATE, empty_e
 from spotsieve.stream.judge.by_host.learning import keep_texts, owned_texts
 from spotsieve.stream.judge.by_host.memory import COUNT_BITS, WORD_ROOM
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
+    BLOCK_TAG,
     DIGEST_TAG,
     KEY_BITS,
     MINIMA_TAG,
-    PRINT_TAG,
     TITLE_TAG,
     tagged,
 )
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.fixtures.states.local_states import families_of
 
-KEYS = ((TITLE_TAG, 1, KEY_BITS), (PRINT_TAG, 4, KEY_BITS), (MINIMA_TAG, MINIMA, 40), (DIGEST_TAG, 1, KEY_BITS))
+KEYS = ((TITLE_TAG, 1, KEY_BITS), (BLOCK_TAG, 4, KEY_BITS), (MINIMA_TAG, MINIMA, 40), (DIGEST_TAG, 1, KEY_BITS))
 """Tag, keys per page and random bits of a key, in the order of the keys. A test compares this table with the scheme."""
 KEYS_A_FILE, ENTRIES_A_FILE, HOSTS_A_FILE = 1_400_000, 100_000, 20_000
 OWN_WORDS = (WORD_ROOM - COMMON_WORDS) // (WORDS - COMMON_WORDS)

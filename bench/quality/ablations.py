@@ -83,7 +83,7 @@ ABLATIONS: Mapping[str, Sequence[Ablation]] = {
         Ablation("pages with a single shingle are judged", {"scheme.min_features": 1}),
         Ablation("pages need 30 shingles", {"scheme.min_features": 30}),
         Ablation("candidates: no MinHash values", keys_off=(KeyKind.MINIMA,)),
-        Ablation("candidates: no blocks", keys_off=(KeyKind.PRINTS,)),
+        Ablation("candidates: no blocks", keys_off=(KeyKind.BLOCKS,)),
         Ablation("candidates: no title", keys_off=(KeyKind.TITLE,)),
         *_each("candidates: {} MinHash values", "scheme.minima", (4, 6, 12)),
         Ablation("memory: none, nothing is template text", rules=_NO_MEMORY),

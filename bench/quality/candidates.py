@@ -7,7 +7,7 @@ from spotsieve.stream.research.scoring import Label, Truth
 WAYS = {
     KeyKind.TABLES: "tables only",
     KeyKind.MINIMA: "MinHash values only",
-    KeyKind.PRINTS: "blocks only",
+    KeyKind.BLOCKS: "blocks only",
     KeyKind.TITLE: "title only",
 }
 EXACT, SEVERAL = "exact digest", "several"

@@ -28,7 +28,7 @@ from bench.speed.index_load import (
     WORDS,
     CandidateLoad,
     FingerprintLoad,
-    own_text,
+    distinctive_text,
     signatures_of,
 )
 from spotsieve.stream.base.settings.model import IndexSettings
@@ -79,7 +79,7 @@ class Flood:
             "host": self._host[part],
             "features": self._minima[part].reshape(-1),
             "features_bounds": np.arange(count + 1) * MINIMA,
-            **own_text(self._host[part], self._hashes[part], self._words[part].astype(np.uint16)),
+            **distinctive_text(self._host[part], self._hashes[part], self._words[part].astype(np.uint16)),
         }
         return signatures_of(self._letters, first, self._digest[part], np.zeros(count, np.uint64), columns, FEATURES)
 

@@ -112,7 +112,7 @@ class CandidateLoad:
             "host": self.host[part],
             "features": self.minima[part].reshape(-1),
             "features_bounds": np.arange(count + 1) * MINIMA,
-            **own_text(self.host[part], self.hashes[part], self.words[part]),
+            **distinctive_text(self.host[part], self.hashes[part], self.words[part]),
         }
         return signatures_of(self._letters, first, self.digest[part], np.zeros(count, np.uint64), columns, FEATURES)
 
@@ -159,7 +159,7 @@ class RealLoad:
         )
 
 
-def own_text(
+def distinctive_text(
     host: NDArray[np.uint64], hashes: NDArray[np.uint32], words: NDArray[np.uint16]
 ) -> dict[str, NDArray[Any]]:
     """The columns of the own text of n pages. hashes: uint32[n, BLOCKS] < 2^21  words: uint16[n, WORDS] < 2^12

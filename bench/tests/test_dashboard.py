@@ -46,7 +46,7 @@ def counted() -> Metrics:
     metrics.role.labels("shard", "0").set(1)
     metrics.count_rules({"https://example.org/": 1})
     metrics.observe_waiting([0], 12.0)
-    for stage in ("ahead", "answer", "confirm", "walk", "file"):
+    for stage in ("prefetch", "find_candidates", "confirm", "resolve_hosts", "index"):
         metrics.stage.labels(stage).observe(0.1)
     metrics.commit_failures.labels("ProducerFenced").inc()
     metrics.build.info({"version": "0.1.0", "scheme": "spotsieve"})

@@ -49,8 +49,8 @@ def test_a_filled_state_has_all_entries_and_the_old_pages_in_place(tmp_path: Pat
     numbers = old_numbers(PLAN.pages, old)
     with disk_state(tmp_path, "{}", "bench", IndexSettings()) as state:
         assert state.entry_count == PLAN.pages
-        assert len(state.indexed(np.arange(PLAN.pages, dtype=np.uint64)).own_texts().site) == PLAN.pages
-        own = state.indexed(numbers).own_texts()
+        assert len(state.indexed(np.arange(PLAN.pages, dtype=np.uint64)).distinctive_texts().site) == PLAN.pages
+        own = state.indexed(numbers).distinctive_texts()
         blocks = load.signatures(0, old).blocks.reshape(old, BLOCKS)[:, : BLOCKS - TEMPLATE_BLOCKS]
         assert (own.blocks.reshape(blocks.shape) == np.sort(blocks, axis=1)).all()
         shingles = int((SIZES[: BLOCKS - TEMPLATE_BLOCKS] - SHINGLE + 1).sum())

@@ -111,7 +111,7 @@ def test_the_keys_that_lead_to_an_original_are_told_by_their_kind(small: Labelle
     ways = ways_of_finding(judged, small.truth)
     assert ways["tables only"] == sum(ways.values()) == judged.scores.pages.found_count
     found_by = [KeyKind(0)] * COUNT + [
-        KeyKind.PRINTS | KeyKind.MINIMA,
+        KeyKind.BLOCKS | KeyKind.MINIMA,
         KeyKind.MINIMA,
         KeyKind.MINIMA | KeyKind.TEXT,
         KeyKind.BODY,
@@ -128,7 +128,7 @@ def test_the_keys_that_lead_to_an_original_are_told_by_their_kind(small: Labelle
 
 def test_without_a_kind_of_keys_pages_meet_under_the_others(small: LabelledSet) -> None:
     settings = ours.settings_with({})
-    for off, left in ((KeyKind.PRINTS, KeyKind.MINIMA), (KeyKind.MINIMA, KeyKind.PRINTS)):
+    for off, left in ((KeyKind.BLOCKS, KeyKind.MINIMA), (KeyKind.MINIMA, KeyKind.BLOCKS)):
         row = Ablation("fewer keys", keys_off=(off,))
         judged = variants.run_ablation(row, small, settings)
         assert set(judged.found_by) == {0, left}

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.buckets import read_word
 from spotsieve.state.format.entry_bytes import (
+    DISTINCTIVE_TEXT_BYTES,
+    DISTINCTIVE_TEXT_RULE,
     ENTRY,
     FEATURES,
-    OWN_TEXT_BYTES,
-    OWN_TEXT_RULE,
     RANK,
     EntryLayout,
     OwnParts,
-    own_text_bytes,
-    own_text_fault,
-    pack_own_text,
-    read_own_texts,
-    unpack_own_text,
+    distinctive_text_bytes,
+    distinctive_text_fault,
+    pack_distinctive_text,
+    read_distinctive_texts,
+    unpack_distinctive_text,
     write_entries,
 )
 from spotsieve.state.format.meta import EntryShape
@@ -34,7 +34,7 @@ from spotsieve.stream.base.arrays import ByteTexts, byte_texts
 from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.page import PageId
-from spotsieve.stream.base.signature import CandidateColumns, Entry, OwnText, no_features
+from spotsieve.stream.base.signature import CandidateColumns, DistinctiveText, Entry, no_features
 from spotsieve.stream.sign.text.machine import copy_bytes
 
 ENTRY_VERSION = 5
@@ -45,8 +45,8 @@ FORGOTTEN = b"\x00"
 """The whole value of a forgotten entry: its number stays in use."""
 FEATURED = 0x8000
 """The bit of the URL length that marks an entry with features. URLs are too short to need this bit."""
-OWN_TEXT = 0x4000
-"""The bit of the URL length that marks an entry with an own text: every entry of a scheme with host memories."""
+DISTINCTIVE_TEXT = 0x4000
+"""The bit of the URL length that marks an entry with a distinctive text: every entry of a scheme with host memories."""
 _SOURCE = struct.Struct("<I")
 _SOURCE_AT = 2
 _URL_BYTES_AT = 26
@@ -79,7 +79,7 @@ class EntryParts(NamedTuple):
 
 
 class EntryHead(NamedTuple):
-    """The page and host of an entry. source: number of the source  host: 0 without one  has_own: has an own text"""
+    """The page and host of an entry. source: its number  host: 0 without one  has_own: has a distinctive text"""
 
     source: int
     partition: int
@@ -94,7 +94,7 @@ def encode_entries(index_update: IndexUpdate, sources: NDArray[np.uint32]) -> li
         RANKED_VERSION if index_update.keeps_ranks else ENTRY_VERSION,
         int(index_update.keeps_ranks),
         FEATURED * index_update.keeps_features,
-        OWN_TEXT * (index_update.learned is not None),
+        DISTINCTIVE_TEXT * (index_update.learned is not None),
     )
     buffer, bounds = write_entries(index_update, sources, layout)
     return list(ByteTexts(buffer.tobytes(), bounds))
@@ -127,7 +127,7 @@ def unpack_entry(key: bytes, value: bytes) -> EntryParts:
     sketch = struct.unpack_from(f"<{words}Q", value, ENTRY.size)
     places = _places_of(value, words, url_bytes)
     features = struct.unpack_from(f"<{places.features}Q", value, places.own - 8 * places.features)
-    own = unpack_own_text(value, places.own) if url_bytes & OWN_TEXT else None
+    own = unpack_distinctive_text(value, places.own) if url_bytes & DISTINCTIVE_TEXT else None
     url, label = value[places.url : places.url + places.url_bytes], value[places.url + places.url_bytes :]
     rank = RANK.unpack_from(value, ENTRY.size + 8 * words)[0] if version == RANKED_VERSION else None
     head = source, partition, offset, event_time_ms, url, label, host, feature_count
@@ -141,7 +141,7 @@ def head_of_entry(key: bytes, value: bytes, sources: int = 2**32) -> EntryHead:
     _, _, source, partition, offset, _, url_bytes, _, host, _ = ENTRY.unpack_from(value)
     if source >= sources:
         raise CorruptRecord("entries", key, _SIZES)
-    return EntryHead(source, partition, offset, host, bool(url_bytes & OWN_TEXT))
+    return EntryHead(source, partition, offset, host, bool(url_bytes & DISTINCTIVE_TEXT))
 
 
 def with_source(value: bytes, source: int) -> bytes:
@@ -152,7 +152,7 @@ def with_source(value: bytes, source: int) -> bytes:
 def pack_entry(parts: EntryParts) -> bytes:
     """Write an entry from its fields. Raises struct.error if one is out of range."""
     source, partition, offset, event_time_ms, url, label, host, feature_count, sketch, features, own, rank = parts
-    url_bytes = len(url) | FEATURED * bool(features) | OWN_TEXT * (own is not None)
+    url_bytes = len(url) | FEATURED * bool(features) | DISTINCTIVE_TEXT * (own is not None)
     version = ENTRY_VERSION if rank is None else RANKED_VERSION
     head = ENTRY.pack(
         *(version, len(sketch), source, partition, offset, event_time_ms, url_bytes, len(label)),
@@ -162,7 +162,7 @@ def pack_entry(parts: EntryParts) -> bytes:
     if features:
         ragged += FEATURES.pack(len(features)) + struct.pack(f"<{len(features)}Q", *features)
     if own is not None:
-        ragged += pack_own_text(own)
+        ragged += pack_distinctive_text(own)
     return head + struct.pack(f"<{len(sketch)}Q", *sketch) + ragged + url + label
 
 
@@ -174,11 +174,11 @@ def entry_fault(value: bytes, sources: int, shape: EntryShape | None = None) -> 
         return f"must be version {_EITHER} and at least {ENTRY.size} bytes"
     _, words, source, _, _, _, url_bytes, label_bytes, *_ = ENTRY.unpack_from(value)
     if shape is not None:
-        version, own = RANKED_VERSION if shape.ranked else ENTRY_VERSION, "an" if shape.own else "no"
-        fits = value[0] == version and shape.words in (words, None) and bool(url_bytes & OWN_TEXT) == shape.own
+        version, own = RANKED_VERSION if shape.ranked else ENTRY_VERSION, "a" if shape.own else "no"
+        fits = value[0] == version and shape.words in (words, None) and bool(url_bytes & DISTINCTIVE_TEXT) == shape.own
         if not fits:
             size = "" if shape.words is None else f", a sketch of {shape.words} words"
-            return f"must be version {version} with {own} own text{size}, by the settings of the state"
+            return f"must be version {version} with {own} distinctive text{size}, by the settings of the state"
     places = _places_of(value, words, url_bytes)
     declared = places.features or not url_bytes & FEATURED
     if len(value) != places.url + places.url_bytes + label_bytes or source >= sources or not declared:
@@ -186,8 +186,8 @@ def entry_fault(value: bytes, sources: int, shape: EntryShape | None = None) -> 
     features = np.frombuffer(value, "<u8", places.features, places.own - 8 * places.features)
     if (features[1:] <= features[:-1]).any():
         return "must have features that ascend"
-    if url_bytes & OWN_TEXT:
-        return own_text_fault(value, places.own)
+    if url_bytes & DISTINCTIVE_TEXT:
+        return distinctive_text_fault(value, places.own)
     return None
 
 
@@ -217,8 +217,8 @@ def decode_ranks(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.u
     return heads["rank"].astype(np.uint64)
 
 
-def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
-    """Read the own texts of e entries -> e rows. An entry without an own text has zeros and empty rows.
+def decode_distinctive_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> DistinctiveText:
+    """Read the distinctive texts of e entries -> e rows. An entry without a distinctive text has zeros and empty rows.
 
     Raises CorruptRecord, which names the first entry that is cut, of another version, out of order or out of bounds.
     """
@@ -226,11 +226,11 @@ def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
     raw, bounds = np.frombuffer(texts.raw, np.uint8), texts.bounds
     starts, sample = np.empty(count, np.int64), np.zeros_like(bounds)
     blocks, titles = np.zeros_like(bounds), np.zeros_like(bounds)
-    wrong = _measure_own_texts(raw, bounds, starts, sample, blocks, titles)
+    wrong = _measure_distinctive_texts(raw, bounds, starts, sample, blocks, titles)
     if wrong >= 0:
         rule = f"must be version {_EITHER} and have the length that it declares"
         raise CorruptRecord("entries", keys[wrong], rule)
-    own = OwnText(
+    own = DistinctiveText(
         np.zeros(count, np.uint16),
         np.zeros(count, np.uint8),
         np.zeros(count, np.uint8),
@@ -243,16 +243,16 @@ def decode_own_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> OwnText:
         np.empty(titles[-1], np.uint16),
         titles,
     )
-    wrong = read_own_texts(raw, starts, *own)
+    wrong = read_distinctive_texts(raw, starts, *own)
     if wrong >= 0:
-        raise CorruptRecord("entries", keys[wrong], OWN_TEXT_RULE)
+        raise CorruptRecord("entries", keys[wrong], DISTINCTIVE_TEXT_RULE)
     return own
 
 
 class _Places(NamedTuple):
     """The places of the variable parts of an entry. In a value that is cut they may lie beyond its end.
 
-    features: number of features  own: end of the features, where an own text begins  url: begin of the URL
+    features: number of features  own: end of the features, where a distinctive text begins  url: begin of the URL
     """
 
     features: int
@@ -269,11 +269,11 @@ def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
         (features,) = FEATURES.unpack_from(value, at - FEATURES.size) if at <= len(value) else (0,)
         at += 8 * features
     url = at
-    if url_bytes & OWN_TEXT:
-        url += OWN_TEXT_BYTES
+    if url_bytes & DISTINCTIVE_TEXT:
+        url += DISTINCTIVE_TEXT_BYTES
         if url <= len(value):
-            url = at + int(own_text_bytes(*value[url - 3 : url]))
-    return _Places(features, at, url, url_bytes & ~(FEATURED | OWN_TEXT))
+            url = at + int(distinctive_text_bytes(*value[url - 3 : url]))
+    return _Places(features, at, url, url_bytes & ~(FEATURED | DISTINCTIVE_TEXT))
 
 
 def _read_heads(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.void]:
@@ -318,8 +318,9 @@ def _gather_heads(raw, bounds, version, words, heads):
 
 
 @kernel
-def _measure_own_texts(raw, bounds, starts, sample, blocks, titles):
-    # raw: uint8[...], the entries  bounds: int64[e + 1]  ->  starts: int64[e], of own texts, -1 for an entry without
+def _measure_distinctive_texts(raw, bounds, starts, sample, blocks, titles):
+    # raw: uint8[...], the entries  bounds: int64[e + 1]  ->  starts: int64[e], of distinctive texts, -1 for an entry
+    # without
     # sample, blocks, titles: int64[e + 1], bounds; returns the first entry that is cut or has another version, or -1
     for entry in range(len(starts)):
         at, end = bounds[entry], bounds[entry + 1]
@@ -327,7 +328,7 @@ def _measure_own_texts(raw, bounds, starts, sample, blocks, titles):
         if end - at < _HEAD_BYTES or (raw[at] != ENTRY_VERSION and not ranked):
             return entry
         url_bytes = np.int64(read_word(raw, at + _URL_BYTES_AT, 2))
-        tail = np.int64(read_word(raw, at + _URL_BYTES_AT + 2, 2)) + (url_bytes & ~(FEATURED | OWN_TEXT))
+        tail = np.int64(read_word(raw, at + _URL_BYTES_AT + 2, 2)) + (url_bytes & ~(FEATURED | DISTINCTIVE_TEXT))
         at += _HEAD_BYTES + 8 * (np.int64(raw[at + 1]) + ranked)
         if url_bytes & FEATURED:
             if at + 4 > end:
@@ -335,14 +336,14 @@ def _measure_own_texts(raw, bounds, starts, sample, blocks, titles):
             at += 4 + 8 * np.int64(read_word(raw, at, 4))
         starts[entry] = -1
         its_sample, its_blocks, its_titles = np.int64(0), np.int64(0), np.int64(0)
-        if url_bytes & OWN_TEXT:
+        if url_bytes & DISTINCTIVE_TEXT:
             starts[entry] = at
-            counts = at + OWN_TEXT_BYTES
+            counts = at + DISTINCTIVE_TEXT_BYTES
             if counts > end:
                 return entry
             its_sample, its_blocks = np.int64(raw[counts - 3]), np.int64(raw[counts - 2])
             its_titles = np.int64(raw[counts - 1])
-            at += own_text_bytes(its_sample, its_blocks, its_titles)
+            at += distinctive_text_bytes(its_sample, its_blocks, its_titles)
         sample[entry + 1], blocks[entry + 1] = sample[entry] + its_sample, blocks[entry] + its_blocks
         titles[entry + 1] = titles[entry] + its_titles
         if at + tail != end:
@@ -407,9 +408,9 @@ class StoredEntries:
         keys, values, sources = self._keys, self._values, self._sources
         return [decode_entry(keys[place], values[place], sources) for place in places.tolist()]
 
-    def own_texts(self) -> OwnText:
-        """Return the own texts of the pages, which are compared within a host: e rows. Raises CorruptRecord."""
-        return decode_own_texts(self._keys, self._values)
+    def distinctive_texts(self) -> DistinctiveText:
+        """Return the distinctive texts of the pages, which are compared within a host: e rows. Raises CorruptRecord."""
+        return decode_distinctive_texts(self._keys, self._values)
 
     def event_times_ms(self) -> NDArray[np.int64]:
         """Return the event times of the pages: int64[e], milliseconds. Raises CorruptRecord."""

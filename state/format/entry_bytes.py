@@ -1,8 +1,8 @@
-"""Writes the entries of many pages into one buffer, and encodes and decodes the own text of an entry.
+"""Writes the entries of many pages into one buffer, and encodes and decodes the distinctive text of an entry.
 
-The entries come from the columns of a record. The own text is the distinctive text of a page: a sample of its shingle
-hashes, its heaviest blocks and its title words, by which later pages are compared with it. It lies between the features
-and the URL. state/FORMATS.md has the grammar. pack_entry in state/format/entries.py writes a single entry by it.
+The entries come from the columns of a record. The stored distinctive text of a page is a sample of its shingle hashes,
+its heaviest blocks and its title words, by which later pages are compared with it. It lies between the features and the
+URL. state/FORMATS.md has the grammar. pack_entry in state/format/entries.py writes a single entry by it.
 """
 
 import struct
@@ -18,24 +18,25 @@ from spotsieve.state.index import IndexUpdate
 from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES
-from spotsieve.stream.base.signature import OwnText, no_own_text
+from spotsieve.stream.base.signature import DistinctiveText, no_distinctive_text
 from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS
 
 MOST_NUMBERS = ENTRY_SAMPLES, ENTRY_BLOCKS, MOST_TITLE_WORDS
-"""The greatest counts of sampled hashes, blocks and title words in an own text."""
-OWN_TEXT_RULE = (
-    f"must have an own text with at most {ENTRY_SAMPLES} sampled hashes, {ENTRY_BLOCKS} blocks and {MOST_TITLE_WORDS} "
-    "title words, which ascend"
+"""The greatest counts of sampled hashes, blocks and title words in a distinctive text."""
+DISTINCTIVE_TEXT_RULE = (
+    f"must have a distinctive text with at most {ENTRY_SAMPLES} sampled hashes, {ENTRY_BLOCKS} blocks and "
+    f"{MOST_TITLE_WORDS} title words, which ascend"
 )
-_OWN_TEXT = struct.Struct("<HBBBIBBB")
-OWN_TEXT_BYTES = _OWN_TEXT.size
-"""Size of an own text without its hashes, blocks and title words; its last three bytes are the counts of these."""
+_DISTINCTIVE_TEXT = struct.Struct("<HBBBIBBB")
+DISTINCTIVE_TEXT_BYTES = _DISTINCTIVE_TEXT.size
+"""Size of a distinctive text without its hashes, blocks and title words; its last three bytes are the counts of these.
+"""
 BLOCK_BYTES, TITLE_BYTES = 8, 2
 HASH_BITS = 16
 
 
 class OwnParts(NamedTuple):
-    """The own text of one entry. OwnText describes the fields."""
+    """The distinctive text of one entry. DistinctiveText describes the fields."""
 
     site: int
     main: int
@@ -47,31 +48,31 @@ class OwnParts(NamedTuple):
     titles: tuple[int, ...]
 
 
-def pack_own_text(own: OwnParts) -> bytes:
-    """Write an own text from its fields. Raises struct.error if one is out of range."""
+def pack_distinctive_text(own: OwnParts) -> bytes:
+    """Write a distinctive text from its fields. Raises struct.error if one is out of range."""
     *sizes, sample, blocks, titles = own
-    head = _OWN_TEXT.pack(*sizes, len(sample), len(blocks), len(titles))
+    head = _DISTINCTIVE_TEXT.pack(*sizes, len(sample), len(blocks), len(titles))
     return head + _pack_sample(sample) + struct.pack(f"<{len(blocks)}Q{len(titles)}H", *blocks, *titles)
 
 
-def own_text_fault(value: bytes, at: int) -> str | None:
-    """Return the rule that a complete own text breaks, None for a valid one. Equal hashes may follow each other."""
+def distinctive_text_fault(value: bytes, at: int) -> str | None:
+    """Return the rule that a complete distinctive text breaks, None for a valid one. Hashes may be equal."""
     try:
-        own = unpack_own_text(value, at)
+        own = unpack_distinctive_text(value, at)
     except ValueError:
-        return OWN_TEXT_RULE
+        return DISTINCTIVE_TEXT_RULE
     rows = own.sample, own.blocks, own.titles
     many = any(len(row) > most for row, most in zip(rows, MOST_NUMBERS, strict=True))
     falls = any(one > other for one, other in pairwise(own.sample))
     if many or falls or any(one >= other for row in rows[1:] for one, other in pairwise(row)):
-        return OWN_TEXT_RULE
+        return DISTINCTIVE_TEXT_RULE
     return None
 
 
-def unpack_own_text(value: bytes, at: int) -> OwnParts:
-    """Read a complete own text that begins at `at`. Raises ValueError if its sample is no code of ascending hashes."""
-    site, main, whole, every, limit, count, blocks, titles = _OWN_TEXT.unpack_from(value, at)
-    at += OWN_TEXT_BYTES
+def unpack_distinctive_text(value: bytes, at: int) -> OwnParts:
+    """Read a complete distinctive text that begins at `at`. Raises ValueError if its hashes do not ascend."""
+    site, main, whole, every, limit, count, blocks, titles = _DISTINCTIVE_TEXT.unpack_from(value, at)
+    at += DISTINCTIVE_TEXT_BYTES
     end = at + int(sample_bytes(count))
     words = struct.unpack_from(f"<{blocks}Q{titles}H", value, end)
     sample = _unpack_sample(value[at:end], count)
@@ -116,18 +117,19 @@ def sample_bytes(sample):
 
 
 @kernel
-def own_text_bytes(sample, blocks, titles):
-    """Return the size of an own text by its counts of hashes, blocks and title words."""
-    return OWN_TEXT_BYTES + sample_bytes(sample) + BLOCK_BYTES * blocks + TITLE_BYTES * titles
+def distinctive_text_bytes(sample, blocks, titles):
+    """Return the size of a distinctive text by its counts of hashes, blocks and title words."""
+    return DISTINCTIVE_TEXT_BYTES + sample_bytes(sample) + BLOCK_BYTES * blocks + TITLE_BYTES * titles
 
 
 @kernel
-def read_own_texts(
+def read_distinctive_texts(
     raw, starts, site, main, whole, every, limit, sample, sample_bounds, blocks, block_bounds, titles, title_bounds
 ):
-    """Fill the columns of OwnText by the given bounds. Return the first entry with too many or falling numbers, or -1.
+    """Fill the columns of DistinctiveText by the given bounds. Return the first entry with too many or falling numbers,
+    or -1.
 
-    raw: uint8[...], all entries  starts: int64[e], begin of each own text, -1 for an entry without one
+    raw: uint8[...], all entries  starts: int64[e], begin of each distinctive text, -1 for an entry without one
     """
     for entry in range(len(starts)):
         at = starts[entry]
@@ -135,7 +137,7 @@ def read_own_texts(
             continue
         site[entry], limit[entry] = read_word(raw, at, 2), read_word(raw, at + 5, 4)
         main[entry], whole[entry], every[entry] = raw[at + 2], raw[at + 3], raw[at + 4]
-        at += OWN_TEXT_BYTES
+        at += DISTINCTIVE_TEXT_BYTES
         first, end = sample_bounds[entry], sample_bounds[entry + 1]
         if end - first > ENTRY_SAMPLES or not _read_sample(raw, at, sample, first, end):
             return entry
@@ -239,14 +241,14 @@ class EntryLayout(NamedTuple):
     """The layout of all entries of an update. version: of the entries
 
     rank: 1 if entries have a rank, else 0
-    featured, own_text: bits of the URL length that mark an entry with features, and one with an own text; 0: no entry
-    has any
+    featured, distinctive_text: bits of the URL length that mark an entry with features, and one with a distinctive
+    text; 0: no entry has any
     """
 
     version: int
     rank: int
     featured: int
-    own_text: int
+    distinctive_text: int
 
 
 class _Pages(NamedTuple):
@@ -299,16 +301,17 @@ def write_entries(
     bounds = np.zeros(len(pages) + 1, np.int64)
     most = _measure(columns, own, pages, layout, bounds)
     if any(count > allowed for count, allowed in zip(most, MOST_NUMBERS, strict=True)):
-        raise ValueError(f"an own text has {most} sampled hashes, blocks and title words, of at most {MOST_NUMBERS}")
+        what = "sampled hashes, blocks and title words"
+        raise ValueError(f"a distinctive text has {most} {what}, of at most {MOST_NUMBERS}")
     buffer = np.empty(bounds[-1], np.uint8)
     _write(columns, own, pages, sources, layout, bounds, buffer)
     return buffer, bounds
 
 
-def _no_own_texts() -> OwnText:
-    """Return the own texts of 0 pages."""
-    none, sizes = no_own_text(0), np.empty(0, np.uint8)
-    return OwnText(
+def _no_distinctive_texts() -> DistinctiveText:
+    """Return the distinctive texts of 0 pages."""
+    none, sizes = no_distinctive_text(0), np.empty(0, np.uint8)
+    return DistinctiveText(
         none["site"],
         sizes,
         sizes,
@@ -323,12 +326,12 @@ def _no_own_texts() -> OwnText:
     )
 
 
-_NO_OWN = _no_own_texts()
+_NO_OWN = _no_distinctive_texts()
 
 
 @kernel
 def _measure(columns, own, pages, layout, bounds):
-    # columns: _Pages  own: OwnText, of the f indexed pages  pages: int64[f]  layout: EntryLayout
+    # columns: _Pages  own: DistinctiveText, of the f indexed pages  pages: int64[f]  layout: EntryLayout
     # ->  bounds: int64[f + 1]; returns the greatest numbers of hashes, blocks and title words of a page
     samples, blocks, titles = np.int64(0), np.int64(0), np.int64(0)
     for row in range(len(pages)):
@@ -337,11 +340,11 @@ def _measure(columns, own, pages, layout, bounds):
         features = columns.features_bounds[page + 1] - columns.features_bounds[page]
         if layout.featured and features:
             size += _COUNT_BYTES + 8 * features
-        if layout.own_text:
+        if layout.distinctive_text:
             its_samples = own.sample_bounds[row + 1] - own.sample_bounds[row]
             its_blocks = own.block_bounds[row + 1] - own.block_bounds[row]
             its_titles = own.title_bounds[row + 1] - own.title_bounds[row]
-            size += own_text_bytes(its_samples, its_blocks, its_titles)
+            size += distinctive_text_bytes(its_samples, its_blocks, its_titles)
             samples, blocks, titles = max(samples, its_samples), max(blocks, its_blocks), max(titles, its_titles)
         size += columns.url_bounds[page + 1] - columns.url_bounds[page]
         size += columns.label_bounds[page + 1] - columns.label_bounds[page]
@@ -351,15 +354,15 @@ def _measure(columns, own, pages, layout, bounds):
 
 @kernel
 def _write(columns, own, pages, sources, layout, bounds, buffer):
-    # columns: _Pages  own: OwnText, of the f indexed pages  pages: int64[f]  sources: uint32[f]  layout: EntryLayout
-    # bounds: int64[f + 1]  ->  buffer: uint8[bounds[f]]
+    # columns: _Pages  own: DistinctiveText, of the f indexed pages  pages: int64[f]  sources: uint32[f]
+    # layout: EntryLayout  bounds: int64[f + 1]  ->  buffer: uint8[bounds[f]]
     for row in range(len(pages)):
         page, at = pages[row], bounds[row]
         url, url_end = columns.url_bounds[page], columns.url_bounds[page + 1]
         label, label_end = columns.label_bounds[page], columns.label_bounds[page + 1]
         feature, features_end = columns.features_bounds[page], columns.features_bounds[page + 1]
         has_features = layout.featured != 0 and features_end > feature
-        url_bytes = (url_end - url) | layout.own_text | (layout.featured if has_features else 0)
+        url_bytes = (url_end - url) | layout.distinctive_text | (layout.featured if has_features else 0)
         buffer[at], buffer[at + 1] = layout.version, columns.sketch.shape[1]
         write_word(buffer, at + 2, 4, np.uint64(sources[row]))
         write_word(buffer, at + 6, 4, np.uint64(columns.partition[page]))
@@ -382,8 +385,8 @@ def _write(columns, own, pages, sources, layout, bounds, buffer):
             for place in range(feature, features_end):
                 write_word(buffer, at, 8, columns.features[place])
                 at += 8
-        if layout.own_text:
-            at = _write_own_text(own, row, buffer, at)
+        if layout.distinctive_text:
+            at = _write_distinctive_text(own, row, buffer, at)
         for place in range(url, url_end):
             buffer[at] = columns.url_raw[place]
             at += 1
@@ -393,8 +396,8 @@ def _write(columns, own, pages, sources, layout, bounds, buffer):
 
 
 @kernel
-def _write_own_text(own, row, buffer, at):
-    # own: OwnText  row: int64  at: int64, place in the buffer  ->  buffer: uint8[...]; returns the next place
+def _write_distinctive_text(own, row, buffer, at):
+    # own: DistinctiveText  row: int64  at: int64, place in the buffer  ->  buffer: uint8[...]; returns the next place
     write_word(buffer, at, 2, np.uint64(own.site[row]))
     buffer[at + 2], buffer[at + 3], buffer[at + 4] = own.main[row], own.whole[row], own.every[row]
     write_word(buffer, at + 5, 4, np.uint64(own.limit[row]))
@@ -402,7 +405,7 @@ def _write_own_text(own, row, buffer, at):
     block, blocks_end = own.block_bounds[row], own.block_bounds[row + 1]
     title, titles_end = own.title_bounds[row], own.title_bounds[row + 1]
     buffer[at + 9], buffer[at + 10], buffer[at + 11] = sample_end - sample, blocks_end - block, titles_end - title
-    at += OWN_TEXT_BYTES
+    at += DISTINCTIVE_TEXT_BYTES
     at = _write_sample(own.sample, sample, sample_end, buffer, at)
     for place in range(block, blocks_end):
         write_word(buffer, at, BLOCK_BYTES, own.blocks[place])

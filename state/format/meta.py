@@ -44,7 +44,7 @@ def unseal(store: str, key: bytes, value: bytes) -> bytes:
     return body
 
 
-IDENTITY, MARKS, PROGRESS, HEARD = b"identity", b"marks", b"progress", b"heard"
+IDENTITY, MARKS, PROGRESS, LAST_OUTCOME = b"identity", b"marks", b"progress", b"heard"
 """The keys of the meta values."""
 MAX_ENTRIES = 2 ** (8 * NUMBER_BYTES)
 """The greatest number of entries that postings can name."""
@@ -60,7 +60,7 @@ PART_VERSION = 2
 """Version of the rule that assigns entries to shards."""
 MAX_SHARDS = 1024
 _REFILL = "delete the directory of this shard and start it: it rebuilds its state from the log and the verdicts"
-_HEARD = struct.Struct("<BQQ")
+_OUTCOME_REF = struct.Struct("<BQQ")
 _PROGRESS = struct.Struct("<BQQQIqQQQQ")
 _MARKS = struct.Struct("<BH")
 _MARK = struct.Struct("<qQ")
@@ -201,17 +201,19 @@ def decode_clock(progress: StateProgress, marks: bytes | None) -> Clock:
     return clock
 
 
-def encode_outcome_ref(heard: OutcomeRef) -> bytes:
-    """Write the meta value `heard`, which only the state of a shard has."""
-    return seal(_HEARD.pack(OUTCOME_REF_VERSION, *heard))
+def encode_outcome_ref(last_outcome: OutcomeRef) -> bytes:
+    """Write the meta value `last_outcome`, which only the state of a shard has."""
+    return seal(_OUTCOME_REF.pack(OUTCOME_REF_VERSION, *last_outcome))
 
 
 def decode_outcome_ref(value: bytes) -> OutcomeRef:
-    """Read the meta value `heard`. Raises CorruptRecord."""
-    body = unseal("meta", HEARD, value)
-    if len(body) != _HEARD.size or body[0] != OUTCOME_REF_VERSION:
-        raise CorruptRecord("meta", HEARD, f"must be version {OUTCOME_REF_VERSION} and {_HEARD.size + 8} bytes")
-    return OutcomeRef(*_HEARD.unpack(body)[1:])
+    """Read the meta value `last_outcome`. Raises CorruptRecord."""
+    body = unseal("meta", LAST_OUTCOME, value)
+    if len(body) != _OUTCOME_REF.size or body[0] != OUTCOME_REF_VERSION:
+        raise CorruptRecord(
+            "meta", LAST_OUTCOME, f"must be version {OUTCOME_REF_VERSION} and {_OUTCOME_REF.size + 8} bytes"
+        )
+    return OutcomeRef(*_OUTCOME_REF.unpack(body)[1:])
 
 
 def encode_identity(identity: Identity) -> bytes:
@@ -254,7 +256,7 @@ def _identity_of(fields: Mapping[str, Any]) -> tuple[Identity, int]:
 
 
 class EntryShape(NamedTuple):
-    """The layout of all entries. words: of a sketch, None: unknown  own: with own texts  ranked: with ranks"""
+    """The layout of all entries. words: of a sketch, None: unknown  own: with distinctive texts  ranked: with ranks"""
 
     words: int | None
     own: bool

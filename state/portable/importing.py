@@ -21,8 +21,8 @@ from spotsieve.state.format.common_text import BASE_KEY, encode_base
 from spotsieve.state.format.entries import entry_fault
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
-    HEARD,
     IDENTITY,
+    LAST_OUTCOME,
     MARKS,
     PROGRESS,
     STATE_FORMAT,
@@ -96,13 +96,13 @@ class NewState:
         self._database.write(batch, self._unlogged)
 
     def complete(
-        self, identity: Identity, progress: StateProgress, clock: Clock, heard: OutcomeRef | None = None
+        self, identity: Identity, progress: StateProgress, clock: Clock, last_outcome: OutcomeRef | None = None
     ) -> None:
-        """Write the meta values, and flush all families. heard: only for the state of a shard"""
+        """Write the meta values, and flush all families. last_outcome: only for the state of a shard"""
         batch = WriteBatch(raw_mode=True)
         batch[IDENTITY] = encode_identity(identity)
-        if heard is not None:
-            batch[HEARD] = encode_outcome_ref(heard)
+        if last_outcome is not None:
+            batch[LAST_OUTCOME] = encode_outcome_ref(last_outcome)
         if clock.marks:
             batch[MARKS] = encode_marks(clock.marks)
         batch[PROGRESS] = encode_progress(progress)

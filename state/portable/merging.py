@@ -128,7 +128,7 @@ def place_of_snapshots(snapshots: Sequence[Path], log: LogIdentity | None = None
     with _opened(snapshots, 0.0, ignore_progress) as parts:
         first = parts[0]
         check_log_of_snapshots(first.directory, first.identity.log_identity, log)
-        return first.position, first.heard
+        return first.position, first.last_outcome
 
 
 def snapshots_in(folder: Path) -> list[Path]:
@@ -181,9 +181,9 @@ def _in_order(states: Sequence[State]) -> list[State]:
 
 def state_place(state: State) -> tuple[object, ...]:
     """The place of a state in the log. States can be merged or split if theirs are equal."""
-    return *state.progress[:5], state.clock, state.heard
+    return *state.progress[:5], state.clock, state.last_outcome
 
 
 def _position_text(state: State) -> str:
-    heard = "no outcome" if state.heard is None else f"outcome {state.heard.offset}"
-    return f"at record {state.progress.position}:{state.progress.pages_applied} of the log after {heard}"
+    last_outcome = "no outcome" if state.last_outcome is None else f"outcome {state.last_outcome.offset}"
+    return f"at record {state.progress.position}:{state.progress.pages_applied} of the log after {last_outcome}"

@@ -2,8 +2,9 @@
 
 The whole is a union, because each key belongs to one shard: each bucket, host memory and pending verdict lies in one
 part. An entry may lie in several. In a scheme with host memories, the part of the page's host has the complete entry;
-other parts have it without its own text, or as a copy with a URL and host 0. Postings and memories below the floor of
-the deduplication window are left out, so the sweep has nothing to do. All parts have the same table of common text.
+other parts have it without its distinctive text, or as a copy with a URL and host 0. Postings and memories below the
+floor of the deduplication window are left out, so the sweep has nothing to do. All parts have the same table of common
+text.
 
 A new shard gets the items that it would hold if it had read the log itself (stream/sharding/indexing.py). A
 bucket whose key is mixed with a host does not name the host, but its entries do. Two hosts whose keys collide have one
@@ -113,8 +114,8 @@ class Redistribution:
         """
         self._parts, self._is_part, self._shards = parts, shards is not None, shards or 1
         self._on_progress = on_progress
-        self._progress, self._clock, self._heard = parts[0].progress, parts[0].clock, parts[0].heard
-        self._of_hosts = _has_own_texts(parts)
+        self._progress, self._clock, self._last_outcome = parts[0].progress, parts[0].clock, parts[0].last_outcome
+        self._of_hosts = _has_distinctive_texts(parts)
         living = self._progress.entry_count - self._clock.floor
         self._new = {
             number: _NewShard(state, None if self._of_hosts else np.zeros(living, np.bool_))
@@ -142,8 +143,8 @@ class Redistribution:
             texts = enumerate(new.sources.texts)
             new.state.put("sources", ((source.to_bytes(8, "big"), encode_source(text)) for source, text in texts))
             part = StatePart(number, self._shards) if self._is_part else None
-            heard = self._heard if self._is_part else None
-            new.state.complete(identity._replace(part=part), progress, self._clock, heard)
+            last_outcome = self._last_outcome if self._is_part else None
+            new.state.complete(identity._replace(part=part), progress, self._clock, last_outcome)
             found.append(StateCounts(identity.log, progress.position, len(self._parts), **new.counts))
         return found
 
@@ -339,8 +340,8 @@ class Redistribution:
         return sum(part.backend.estimated_keys(family) for part in self._parts)
 
 
-def _has_own_texts(parts: Sequence[State]) -> bool:
-    """Whether entries have own texts, as in a scheme with host memories. All entries of a state are alike."""
+def _has_distinctive_texts(parts: Sequence[State]) -> bool:
+    """Whether entries have distinctive texts, as in a scheme with host memories. All entries of a state are alike."""
     for part in parts:
         for key, value in part.scan("entries"):
             if value != FORGOTTEN:

@@ -103,7 +103,7 @@ NO_OUTCOME = -1
 
 def outcome_of(state: State) -> int:
     """The offset of the last outcome that a shard has indexed, or NO_OUTCOME."""
-    return NO_OUTCOME if state.heard is None else state.heard.offset
+    return NO_OUTCOME if state.last_outcome is None else state.last_outcome.offset
 
 
 def is_due(wanted: int, before: int, now: int) -> bool:

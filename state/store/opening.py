@@ -10,9 +10,9 @@ from spotsieve.state.directory import INDEX_FOLDER, check_no_snapshot, has_index
 from spotsieve.state.format.common_text import read_common_text
 from spotsieve.state.format.entries import ENTRY_BYTES
 from spotsieve.state.format.meta import (
-    HEARD,
     IDENTITY,
     KEY_BYTES,
+    LAST_OUTCOME,
     MARKS,
     PROGRESS,
     STATE_FORMAT,
@@ -126,7 +126,7 @@ def refuse_other_format(directory: Path, path: Path) -> None:
 
 def read_meta(backend: Backend) -> MetaValues:
     """Read the meta values. Raises StateError if the state has none yet, CorruptRecord."""
-    identity, progress, marks, heard = backend.get(META, [IDENTITY, PROGRESS, MARKS, HEARD])
+    identity, progress, marks, last_outcome = backend.get(META, [IDENTITY, PROGRESS, MARKS, LAST_OUTCOME])
     if identity is None or progress is None:
         raise StateError(
             "--state",
@@ -135,7 +135,7 @@ def read_meta(backend: Backend) -> MetaValues:
             "start it once more, or delete it",
         )
     decoded = decode_progress(progress)
-    last = None if heard is None else decode_outcome_ref(heard)
+    last = None if last_outcome is None else decode_outcome_ref(last_outcome)
     return MetaValues(decode_identity(identity), decoded, decode_clock(decoded, marks), last)
 
 

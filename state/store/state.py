@@ -23,8 +23,8 @@ from spotsieve.state.format.common_text import (
 from spotsieve.state.format.entries import FORGOTTEN, StoredEntries, all_found, encode_entries, page_ids
 from spotsieve.state.format.host_memory import decode_memories, encode_memories, last_learned
 from spotsieve.state.format.meta import (
-    HEARD,
     IDENTITY,
+    LAST_OUTCOME,
     MARKS,
     PROGRESS,
     Identity,
@@ -64,13 +64,13 @@ from spotsieve.stream.base.page import PageId
 class MetaValues(NamedTuple):
     """Identity, progress and clock of a state.
 
-    heard: the last outcome that the state of a shard has indexed
+    last_outcome: the last outcome that the state of a shard has indexed
     """
 
     identity: Identity
     progress: StateProgress
     clock: Clock
-    heard: OutcomeRef | None = None
+    last_outcome: OutcomeRef | None = None
 
     @property
     def living_entries(self) -> int:
@@ -107,7 +107,7 @@ class State:
         self.backend = backend
         self.identity = meta.identity
         self._buckets = buckets
-        self._progress, self._clock, self._heard = meta.progress, meta.clock, meta.heard
+        self._progress, self._clock, self._last_outcome = meta.progress, meta.clock, meta.last_outcome
         self._sources = SourceNumbers()
         for text in sources:
             self._sources.add(text)
@@ -169,9 +169,9 @@ class State:
         return self._clock
 
     @property
-    def heard(self) -> OutcomeRef | None:
+    def last_outcome(self) -> OutcomeRef | None:
         """The last outcome that the state of a shard has indexed; None in other states."""
-        return self._heard
+        return self._last_outcome
 
     @property
     def sources(self) -> list[str]:
@@ -255,16 +255,16 @@ class State:
             common = self._put_common_text(batch, index_update.learned.common)
             host_sweep = self._put_memories(batch, index_update, index_update.learned, clock.floor)
             self._put_pending_verdicts(batch, index_update.learned, numbered.pending_verdicts)
-        heard = index_update.places.heard if index_update.places is not None else None
-        if heard is not None:
-            batch.put(META, [HEARD], [encode_outcome_ref(heard)])
+        last_outcome = index_update.places.last_outcome if index_update.places is not None else None
+        if last_outcome is not None:
+            batch.put(META, [LAST_OUTCOME], [encode_outcome_ref(last_outcome)])
         # A shard may index keys of pages whose entries other shards hold.
         if len(index_update.pages) or len(index_update.keys):
             if index_update.first_number != self.entry_count:
                 raise ValueError(f"update begins at entry {index_update.first_number}, the state at {self.entry_count}")
             sweep = self._put_postings(batch, index_update, clock.floor)
         self._write(batch, StateProgress(position, index_update.next_number, *applied, sweep, host_sweep), clock)
-        self._heard = self._heard if heard is None else heard
+        self._last_outcome = self._last_outcome if last_outcome is None else last_outcome
         self._common = common
         if index_update.learned is not None:
             put_windows(common.table, index_update.learned.common)

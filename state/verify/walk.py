@@ -20,9 +20,9 @@ from spotsieve.state.format.common_text import read_common_text
 from spotsieve.state.format.entries import FORGOTTEN, entry_fault, head_of_entry
 from spotsieve.state.format.host_memory import decode_memories
 from spotsieve.state.format.meta import (
-    HEARD,
     IDENTITY,
     KEY_BYTES,
+    LAST_OUTCOME,
     LOCAL,
     MARKS,
     PROGRESS,
@@ -144,7 +144,7 @@ class _Meta:
 def _verify_meta(family: Family, found: Findings) -> _Meta | None:
     """Check and return the meta values; None if one is damaged: then counts cannot be compared."""
     values: dict[bytes, Any] = dict(family.items(lambda *_: None))
-    for key in values.keys() - {HEARD, IDENTITY, MARKS, PROGRESS}:
+    for key in values.keys() - {LAST_OUTCOME, IDENTITY, MARKS, PROGRESS}:
         found.add(f"meta[{key.hex()}]", "must be one of heard, identity, marks and progress")
     for key in {IDENTITY, PROGRESS} - values.keys():
         found.add(f"meta[{key.hex()}]", f"({key.decode()}) is missing or cannot be read")
@@ -156,17 +156,17 @@ def _verify_meta(family: Family, found: Findings) -> _Meta | None:
         progress = decode_progress(values[PROGRESS])
         clock = decode_clock(progress, values.get(MARKS))
         rules = rules_of_settings(identity.settings)
-        heard = decode_outcome_ref(values[HEARD]) if HEARD in values else None
+        last_outcome = decode_outcome_ref(values[LAST_OUTCOME]) if LAST_OUTCOME in values else None
     except SpotsieveError as error:
         found.add_error(error)
         return None
     except (ValueError, KeyError, TypeError):
         found.add(f"meta[{IDENTITY.hex()}]", "must hold format, log and settings")
         return None
-    if heard is not None and part is None:
-        found.add(f"meta[{HEARD.hex()}]", "must be only in the state of a shard")
-    if heard is None and part is not None and progress.entry_count:
-        found.add(f"meta[{HEARD.hex()}]", "must name the last outcome that this shard has indexed")
+    if last_outcome is not None and part is None:
+        found.add(f"meta[{LAST_OUTCOME.hex()}]", "must be only in the state of a shard")
+    if last_outcome is None and part is not None and progress.entry_count:
+        found.add(f"meta[{LAST_OUTCOME.hex()}]", "must name the last outcome that this shard has indexed")
     found.part = "" if part is None else str(part)
     if identity.state_format != STATE_FORMAT:
         found.add(f"meta[{IDENTITY.hex()}]", f"must have state format {STATE_FORMAT}, has {identity.state_format}")
@@ -206,7 +206,7 @@ class _Verifier:
         self._unread = False
         self._part = meta.identity.part if meta else None
         self._has_own: bool | None = None
-        """Whether entries have own texts, as in a scheme with host memories; None before the first entry."""
+        """Whether entries have distinctive texts, as in a scheme with host memories; None before the first entry."""
 
     def run(self) -> None:
         """Check all families."""
@@ -241,7 +241,7 @@ class _Verifier:
             self._found.add_error(error)
 
     def _named_here(self) -> NDArray[np.bool_]:
-        """Return which living entries this part must hold: bool[living]. Without own texts numbers decide nothing."""
+        """Return which living entries this part must hold: bool[living]; all of them without distinctive texts."""
         if self._part is None or self._has_own is False:
             return np.ones(self._count - self._floor, np.bool_)
         shard = shards_of_entries(np.arange(self._floor, self._count), self._part.shards)

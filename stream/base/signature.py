@@ -126,7 +126,7 @@ class Signatures:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def addresses(self) -> list[str]:
+    def url_texts(self) -> list[str]:
         """The URLs as text, truncated as in the log."""
         return list(map(_as_logged, self.urls))
 
@@ -231,7 +231,7 @@ def unused_columns(count: int) -> dict[str, Any]:
         "features_bounds": np.zeros(count + 1, np.int64),
         "sketch": np.empty((count, 0), np.uint64),
         "rank": np.zeros(count, np.uint64),
-        **no_own_text(count),
+        **no_distinctive_text(count),
     }
 
 
@@ -245,7 +245,7 @@ def empty_rows(
     return column[np.repeat(which, sizes)], bounds_of(sizes * which)
 
 
-def no_own_text(count: int) -> dict[str, Any]:
+def no_distinctive_text(count: int) -> dict[str, Any]:
     """The columns that only a scheme with a host memory fills, empty or zero for `count` pages."""
     return {
         "site": np.zeros(count, np.uint16),
@@ -297,7 +297,7 @@ def no_features(count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     return np.empty(0, np.uint64), np.zeros((count, 2), np.int64)
 
 
-class OwnText(NamedTuple):
+class DistinctiveText(NamedTuple):
     """The distinctive text of c indexed pages, by which later pages are compared with them (stream/judge/by_host).
 
     site: uint16[c]

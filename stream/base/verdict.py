@@ -31,9 +31,9 @@ class KeyKind(enum.IntFlag):
     TEXT = 2
     TABLES = 4
     MINIMA = 8
-    PRINTS = 16
+    BLOCKS = 16
     TITLE = 32
-    ADDRESS = 64
+    URL = 64
 
 
 class Reason(enum.IntEnum):

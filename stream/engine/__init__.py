@@ -94,7 +94,7 @@ class Engine:
         self._policy = policy
         self._sketch_words = rules_of_settings(state.identity.settings).sketch_words
         self._step_ms = step_of(limits.horizon_hours)
-        self._broken: dict[int, Exception] = {}
+        self._poison: dict[int, Exception] = {}
 
     def adopt(self, log: LogIdentity | None) -> None:
         """Bind a new state to its log, or check that it belongs to this log; then sign with the salt of the log.
@@ -140,7 +140,7 @@ class Engine:
         if record.foreign or any(body is not None for body in (record.configuration, record.skips, record.handover)):
             return self._move_past(record, offset)
         parts, updates = list[Verdicts](), list[IndexUpdate]()
-        self._broken = {}
+        self._poison = {}
         if done or again:
             parts.append(self._judge(signatures, 0, done, state.clock)[0])
         for start, end, clock in () if again else self._runs(signatures.event_time_ms, done):
@@ -155,7 +155,7 @@ class Engine:
             parts.append(verdicts)
             updates.append(index_update)
         applied = _apply_result(record, parts, updates, self.limits.bucket_cap, again)
-        return replace(applied, poison=self._broken) if self._broken else applied
+        return replace(applied, poison=self._poison) if self._poison else applied
 
     def skip(self, value: bytes, offset: int) -> ApplyResult:
         """Skip a record that cannot be applied, because a later record of the log says so. Raises StateError."""
@@ -190,7 +190,7 @@ class Engine:
             return no_verdicts(), empty_update(signatures, self.state.entry_count)
         part = signatures if end - start == len(signatures) else signatures.part(start, end)
         verdicts, index_update, poison = judge_isolated(lambda pages: self._judge_all(pages, clock)[:2], part)
-        self._broken |= {start + row: error for row, error in poison.items()}
+        self._poison |= {start + row: error for row, error in poison.items()}
         return verdicts, index_update
 
     def _judge_all(self, pages: Signatures, clock: Clock) -> RecordJudgment:
@@ -206,8 +206,8 @@ class Engine:
         fails with an internal error, which is logged.
         Raises ValueError for a scheme without host memory.
         """
-        bars = self.scheme.bars
-        if bars is None:
+        host_thresholds = self.scheme.host_thresholds
+        if host_thresholds is None:
             raise ValueError(f"the scheme {self.scheme.name} has no memory of hosts")
         novel = verdicts.kind == Kind.NOVEL
         marks = verdicts.marks
@@ -218,7 +218,7 @@ class Engine:
             if pages[row] is None:
                 page = signatures.part(row, row + 1)
                 try:
-                    pages[row] = is_template(look_up_page(page, self.state, bars, self._policy.rules))
+                    pages[row] = is_template(look_up_page(page, self.state, host_thresholds, self._policy.rules))
                 except ENVIRONMENT_ERRORS:
                     raise
                 except Exception:

@@ -166,7 +166,7 @@ def _run_kernels(scheme: Scheme) -> None:
     judge_alone(signatures, scheme, state, IndexSettings().candidate_limit)
     find_matches(signatures, scheme, state)
     # A model may know no term of these pages. Then there are no candidates, and the judge has confirmed nothing.
-    if scheme.bars is None:
+    if scheme.host_thresholds is None:
         rows = candidate_columns(signatures, scheme.compares_features)
         scheme.confirm(rows, rows)
 

@@ -117,9 +117,9 @@ def judge_record(
     keys, slots = slots_of(scheme.probe(signatures), signatures.status)
     buckets = view.buckets(keys)
     first_number, learned, is_new, flags = view.entry_count, None, None, None
-    if scheme.bars is not None:
+    if scheme.host_thresholds is not None:
         indexed, resolution, learned, is_new, flags = judge_with_hosts(
-            signatures, slots, buckets, view, scheme.bars, preferences, limits, policy.rules, alone
+            signatures, slots, buckets, view, scheme.host_thresholds, preferences, limits, policy.rules, alone
         )
     else:
         pages = candidate_columns(signatures, scheme.compares_features)
@@ -187,18 +187,20 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy
     limited to its postings. If a page is indexed itself, it is among its matches.
     """
     keys, slots = slots_of(scheme.probe(signatures), signatures.status)
-    met = find_candidates(slots, view.buckets(keys), NEVER, _NEVER_ENDS)
-    if not len(met.number):
+    pairs = find_candidates(slots, view.buckets(keys), NEVER, _NEVER_ENDS)
+    if not len(pairs.number):
         return [[] for _ in range(len(signatures))]
-    if scheme.bars is not None:
-        indexed, place, copies, scores, reasons = confirm_all(signatures, met, view, scheme.bars, policy.rules)
+    if scheme.host_thresholds is not None:
+        indexed, place, copies, scores, reasons = confirm_all(
+            signatures, pairs, view, scheme.host_thresholds, policy.rules
+        )
     else:
-        indexed, place, copies, scores, reasons = _confirm(signatures, met, view, scheme)
-    by_proof = np.flatnonzero(met.proof)
-    scores[by_proof] = scheme.score(met.distance[by_proof])
-    reasons = reasons_of(met.proof, reasons)
+        indexed, place, copies, scores, reasons = _confirm(signatures, pairs, view, scheme)
+    by_proof = np.flatnonzero(pairs.proof)
+    scores[by_proof] = scheme.score(pairs.distance[by_proof])
+    reasons = reasons_of(pairs.proof, reasons)
     accepted = np.flatnonzero(copies)
-    asking = np.repeat(np.arange(len(signatures)), sizes_of(met.bounds))[accepted]
+    asking = np.repeat(np.arange(len(signatures)), sizes_of(pairs.bounds))[accepted]
     found: list[list[Match]] = [[] for _ in range(len(signatures))]
     entries = indexed.entries(place[accepted])
     for page, entry, score, reason in zip(
@@ -209,22 +211,22 @@ def find_matches(signatures: Signatures, scheme: Scheme, view: StateView, policy
 
 
 def _confirm(
-    signatures: Signatures, met: CandidatePairs, view: StateView, scheme: Scheme
+    signatures: Signatures, pairs: CandidatePairs, view: StateView, scheme: Scheme
 ) -> tuple[IndexedPages, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
     """Confirm m candidate pairs by a scheme without host memory. Returns the same tuple as confirm_all:
 
     the entries that were read, and per pair its place among them (int64[m]), whether it is a match (bool[m]), its score
     (float64[m]) and its reason (uint8[m]).
     """
-    numbers, place = np.unique(met.number, return_inverse=True)
+    numbers, place = np.unique(pairs.number, return_inverse=True)
     indexed = view.indexed(numbers.astype(np.uint64))
     pages = candidate_columns(signatures, scheme.compares_features)
-    answers = confirm_candidates(met, place, indexed, scheme, pages)
-    pairs = len(place)
-    copies, scores, reasons = np.ones(pairs, np.bool_), np.ones(pairs), np.full(pairs, Reason.NEAR, np.uint8)
-    candidate = np.flatnonzero(met.proof == 0)
-    copies[candidate] = answers.confirmed.accepted[answers.row[candidate]]
-    scores[candidate] = answers.confirmed.score[answers.row[candidate]]
+    facts = confirm_candidates(pairs, place, indexed, scheme, pages)
+    count = len(place)
+    copies, scores, reasons = np.ones(count, np.bool_), np.ones(count), np.full(count, Reason.NEAR, np.uint8)
+    candidate = np.flatnonzero(pairs.proof == 0)
+    copies[candidate] = facts.confirmed.accepted[facts.row[candidate]]
+    scores[candidate] = facts.confirmed.score[facts.row[candidate]]
     return indexed, place, copies, scores, reasons
 
 

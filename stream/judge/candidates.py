@@ -56,12 +56,12 @@ def find_candidates(slots: Slots, buckets: Buckets, candidate_limit: int, final:
     candidate_limit: maximum number of candidates per page; decisive keys have no limit
     final: kinds of decisive keys (KeyKind) that end the search of a page
     """
-    met: CandidatePairs = _meet_kernel(slots, indexed_postings(buckets), candidate_limit, final)
-    return met
+    pairs: CandidatePairs = _merge_kernel(slots, indexed_postings(buckets), candidate_limit, final)
+    return pairs
 
 
 @inlined
-def _most_met(slots, postings, candidate_limit, final):  # Slots, Postings, int64, uint8 -> int64
+def _most_pairs(slots, postings, candidate_limit, final):  # Slots, Postings, int64, uint8 -> int64
     """Upper bound for the number of pairs: one per posting.
 
     If every decisive key ends the search of its page, the bound is also candidate_limit + 1 per page.
@@ -126,17 +126,17 @@ def _set_cursor(slots, postings, slot, at, cursors):  # Slots, Postings, int64, 
 
 
 @kernel
-def _meet_kernel(slots, postings, candidate_limit, final):
+def _merge_kernel(slots, postings, candidate_limit, final):
     # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8
     # -> CandidatePairs
-    pages, most = len(slots.bounds) - 1, _most_met(slots, postings, candidate_limit, final)
+    pages, most = len(slots.bounds) - 1, _most_pairs(slots, postings, candidate_limit, final)
     cursors = Cursors(np.empty(len(slots.bucket), np.int64), np.empty(len(slots.bucket), np.int64))
     bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
     numbers, proof = np.empty(most, np.int64), np.empty(most, np.uint8)
     kinds, distance = np.empty(most, np.uint8), np.empty(most, np.uint8)
-    taken = 0
+    count = 0
     for page in range(pages):
-        bounds[page] = taken
+        bounds[page] = count
         set_cursors(slots, postings, page, cursors)
         compared = 0
         while True:
@@ -144,14 +144,14 @@ def _meet_kernel(slots, postings, candidate_limit, final):
             if pair.number == NEVER:
                 break
             if not pair.proof and compared == candidate_limit:
-                cut_at[page] = taken
+                cut_at[page] = count
                 drop_candidates(slots, page, cursors)
                 continue
             compared += not pair.proof
-            numbers[taken], proof[taken] = pair.number, pair.proof
-            kinds[taken], distance[taken] = pair.kinds, pair.distance
-            taken += 1
+            numbers[count], proof[count] = pair.number, pair.proof
+            kinds[count], distance[count] = pair.kinds, pair.distance
+            count += 1
             if pair.proof & final:
                 break
-    bounds[pages] = taken
-    return CandidatePairs(bounds, numbers[:taken], proof[:taken], kinds[:taken], distance[:taken], cut_at)
+    bounds[pages] = count
+    return CandidatePairs(bounds, numbers[:count], proof[:count], kinds[:count], distance[:count], cut_at)

@@ -44,13 +44,13 @@ class IndexedOriginals:
     found: the result of the search, for all pages
     numbers: uint64[e], ascending, the entries that were read
     indexed: the contents of these entries; None if none was read
-    addresses: URL relations of pages and entries
+    urls: URL relations of pages and entries
     """
 
     found: OriginalSearch
     numbers: NDArray[np.uint64]
     indexed: IndexedEntries | None
-    addresses: UrlRelations
+    urls: UrlRelations
 
     def entries(self, numbers: NDArray[np.int64]) -> list[Entry]:
         """The entries of these numbers. numbers: int64[a], of entries that were read"""
@@ -84,17 +84,17 @@ def find_originals(
     rules: PageRules | None,
 ) -> IndexedOriginals:
     """The original of each page among the indexed pages. Reads and confirms all entries of a record at once."""
-    met = find_candidates(slots, buckets, limits.candidates, final_kinds(limits))
+    pairs = find_candidates(slots, buckets, limits.candidates, final_kinds(limits))
     found = empty_search(len(pages))
-    wanted = distinct(met.number).astype(np.uint64)
+    wanted = distinct(pairs.number).astype(np.uint64)
     indexed = view.indexed(wanted) if len(wanted) else None
-    addresses = candidate_urls(signatures, indexed, len(wanted), limits, rules)
+    urls = candidate_urls(signatures, indexed, len(wanted), limits, rules)
     if indexed is None:
-        return IndexedOriginals(found, wanted, None, addresses)
-    place = np.searchsorted(wanted, met.number.astype(np.uint64))
-    answers = confirm_candidates(met, place, indexed, scheme, pages, limits)
-    choose_originals(met, place, answers, preferences, addresses, limits, found)
-    return IndexedOriginals(found, wanted, indexed, addresses)
+        return IndexedOriginals(found, wanted, None, urls)
+    place = np.searchsorted(wanted, pairs.number.astype(np.uint64))
+    facts = confirm_candidates(pairs, place, indexed, scheme, pages, limits)
+    choose_originals(pairs, place, facts, preferences, urls, limits, found)
+    return IndexedOriginals(found, wanted, indexed, urls)
 
 
 def candidate_urls(
@@ -108,23 +108,23 @@ def candidate_urls(
 
 
 def choose_originals(
-    met: CandidatePairs,
+    pairs: CandidatePairs,
     place: NDArray[np.int64],
-    answers: PairFacts,
+    facts: PairFacts,
     preferences: PagePreferences,
-    addresses: UrlRelations,
+    urls: UrlRelations,
     limits: Limits,
     found: OriginalSearch,
 ) -> None:
     """Apply the rule to the candidates of n pages among the indexed pages, and write the originals to `found`.
 
-    place: int64[m], the place of each pair's indexed page in `addresses`
+    place: int64[m], the place of each pair's indexed page in `urls`
     """
-    _choose_kernel(met, place, answers, preferences.own, addresses, limits, found)
+    _choose_kernel(pairs, place, facts, preferences.own, urls, limits, found)
 
 
 def confirm_candidates(
-    met: CandidatePairs,
+    pairs: CandidatePairs,
     place: NDArray[np.int64],
     indexed: IndexedPages,
     scheme: Scheme,
@@ -137,7 +137,7 @@ def confirm_candidates(
     limits: None if the preferences of the pages are not needed
     """
     weighed = limits is not None and limits.longer_by != KEEP_FIRST
-    candidate = met.proof == 0
+    candidate = pairs.proof == 0
     row = np.cumsum(candidate) - 1
     pair = np.flatnonzero(candidate)
     if not len(pair) and not weighed:
@@ -148,7 +148,7 @@ def confirm_candidates(
         raise CorruptRecord("entries", "sketch", rule)
     confirmed = NO_PAIRS
     if len(pair):
-        page = np.repeat(np.arange(len(pages)), sizes_of(met.bounds))
+        page = np.repeat(np.arange(len(pages)), sizes_of(pairs.bounds))
         confirmed = scheme.confirm(pages.take(page[pair]), entries.take(place[pair]))
     if limits is None or not weighed:
         return PairFacts(np.zeros(len(place)), row, confirmed)
@@ -156,27 +156,27 @@ def confirm_candidates(
 
 
 @kernel
-def _choose_kernel(met, entry, answers, preference, addresses, limits, found):
-    # met: CandidatePairs  entry: int64[m], the place of each pair's page among the entries  answers: PairFacts
-    # preference: float64[n], of the pages  addresses: UrlRelations  limits: Limits
+def _choose_kernel(pairs, entry, facts, preference, urls, limits, found):
+    # pairs: CandidatePairs  entry: int64[m], the place of each pair's page among the entries  facts: PairFacts
+    # preference: float64[n], of the pages  urls: UrlRelations  limits: Limits
     # -> found: OriginalSearch
     for page in range(len(preference)):
-        found.cut[page] = met.cut_at[page] != NEVER
-        for place in range(met.bounds[page], met.bounds[page + 1]):
-            pair = Candidate(met.number[place], met.proof[place], met.kinds[place], met.distance[place])
-            if is_refused(found, page, pair, answers.confirmed, answers.row[place]):
+        found.cut[page] = pairs.cut_at[page] != NEVER
+        for place in range(pairs.bounds[page], pairs.bounds[page + 1]):
+            pair = Candidate(pairs.number[place], pairs.proof[place], pairs.kinds[place], pairs.distance[place])
+            if is_refused(found, page, pair, facts.confirmed, facts.row[place]):
                 continue
             is_original = weigh(
                 found,
                 page,
                 pair,
-                answers.confirmed,
-                answers.row[place],
+                facts.confirmed,
+                facts.row[place],
                 preference[page],
-                answers.preference[place],
-                relation_to_indexed(addresses, page, entry[place]),
+                facts.preference[place],
+                relation_to_indexed(urls, page, entry[place]),
                 limits,
             )
             if is_original:
-                found.cut[page] = place >= met.cut_at[page]
+                found.cut[page] = place >= pairs.cut_at[page]
                 break

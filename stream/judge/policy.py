@@ -45,13 +45,13 @@ class PagePreferences(NamedTuple):
     """The preferences of the n pages of a record, which differ by the side of the comparison.
 
     own: float64[n], when the page is compared with earlier pages
-    met: float64[n], when a later page is compared with it
+    as_candidate: float64[n], when a later page is compared with it
     They differ for a page of which only the body digest is known: it is identical to its copy, and the first one is
     kept.
     """
 
     own: NDArray[np.float64]
-    met: NDArray[np.float64]
+    as_candidate: NDArray[np.float64]
 
 
 def preferences_of_pages(signatures: Signatures, by: int) -> PagePreferences:
@@ -59,7 +59,7 @@ def preferences_of_pages(signatures: Signatures, by: int) -> PagePreferences:
     if by == Preference.LENGTH:
         length = signatures.feature_count.astype(np.float64)
         return PagePreferences(length, length)
-    preference = _worth(signatures.event_time_ms if by == Preference.TIME else signatures.rank, by)
+    preference = _ranking(signatures.event_time_ms if by == Preference.TIME else signatures.rank, by)
     return PagePreferences(np.where(signatures.status == FINGERPRINTED, preference, LEAST_PREFERENCE), preference)
 
 
@@ -67,10 +67,10 @@ def preferences_of_entries(indexed: IndexedPages, length: NDArray[np.uint32], by
     """The preferences of e entries. length: uint32[e], numbers of features. Raises CorruptRecord."""
     if by == Preference.LENGTH:
         return length.astype(np.float64)
-    return _worth(indexed.event_times_ms() if by == Preference.TIME else indexed.ranks(), by)
+    return _ranking(indexed.event_times_ms() if by == Preference.TIME else indexed.ranks(), by)
 
 
-def _worth(column: NDArray[np.int64] | NDArray[np.uint64], by: int) -> NDArray[np.float64]:
+def _ranking(column: NDArray[np.int64] | NDArray[np.uint64], by: int) -> NDArray[np.float64]:
     if by == Preference.TIME:
         return column.astype(np.float64)
     ranks = ranks_of(column.astype(np.uint64, copy=False))
@@ -93,7 +93,7 @@ _PREFERENCES = {
 }
 """The preference by the value of policy.keep. With "first" no page supersedes another, so the preference has no
 effect."""
-_SAME_ADDRESS = {"drop": ANY_KIND, "identical": int(KeyKind.BODY | KeyKind.ADDRESS), "pass": 0}
+_SAME_URL = {"drop": ANY_KIND, "identical": int(KeyKind.BODY | KeyKind.URL), "pass": 0}
 
 
 class Policy(NamedTuple):
@@ -121,11 +121,11 @@ def policy_of(settings: Settings) -> Policy:
     policy = settings.policy
     preference = _PREFERENCES[policy.keep]
     longer_by = {"first": KEEP_FIRST, "longest": policy.longer_by}.get(policy.keep, ANY_BETTER)
-    return Policy(longer_by, _SAME_ADDRESS[policy.recrawl], page_rules(settings), int(preference))
+    return Policy(longer_by, _SAME_URL[policy.recrawl], page_rules(settings), int(preference))
 
 
 _NONE = -1
-PLAIN_PAIR, SAME_ADDRESS, APART = np.uint8(0), np.uint8(1), np.uint8(2)
+PLAIN_PAIR, SAME_URL, APART = np.uint8(0), np.uint8(1), np.uint8(2)
 """Relations of two pages by their URLs: unrelated, one URL fetched twice, two scopes that never match."""
 
 
@@ -148,8 +148,10 @@ class UrlRelations(NamedTuple):
 
 def no_urls(pages: int, entries: int) -> UrlRelations:
     """The relations of pages and entries where URLs do not affect the verdict."""
-    none, filed_none = np.full(pages, _NONE), np.full(entries, _NONE)
-    return UrlRelations(none, none, np.zeros(pages, np.uint64), filed_none, filed_none, np.zeros(entries, np.uint64))
+    none, none_indexed = np.full(pages, _NONE), np.full(entries, _NONE)
+    return UrlRelations(
+        none, none, np.zeros(pages, np.uint64), none_indexed, none_indexed, np.zeros(entries, np.uint64)
+    )
 
 
 def urls_of(
@@ -161,7 +163,7 @@ def urls_of(
     """
     numbers, pages = dict[str, int](), dict[PageId, int]()
     found = indexed.entries(np.arange(entries)) if indexed is not None else []
-    urls, filed_urls = signatures.addresses(), [entry.url for entry in found]
+    urls, indexed_urls = signatures.url_texts(), [entry.url for entry in found]
     own = [
         numbers.setdefault(url_without_fragment(url), len(numbers)) if url_without_fragment(url) else _NONE
         for url in urls
@@ -171,30 +173,28 @@ def urls_of(
         np.array(own, np.int64),
         np.array(page, np.int64),
         scopes.scopes(urls) if scopes else np.zeros(len(urls), np.uint64),
-        np.array([numbers.get(url_without_fragment(url), _NONE) for url in filed_urls], np.int64),
+        np.array([numbers.get(url_without_fragment(url), _NONE) for url in indexed_urls], np.int64),
         np.array([pages.get((entry.source, entry.partition, entry.offset), _NONE) for entry in found], np.int64),
-        scopes.scopes(filed_urls) if scopes else np.zeros(len(found), np.uint64),
+        scopes.scopes(indexed_urls) if scopes else np.zeros(len(found), np.uint64),
     )
 
 
 @inlined
-def relation_to_indexed(addresses, page, entry):  # UrlRelations, int64, int64 -> uint8
+def relation_to_indexed(urls, page, entry):  # UrlRelations, int64, int64 -> uint8
     """The relation of a page and an entry by their URLs."""
-    return _relation(
-        addresses, page, addresses.indexed[entry], addresses.indexed_page[entry], addresses.indexed_scope[entry]
-    )
+    return _relation(urls, page, urls.indexed[entry], urls.indexed_page[entry], urls.indexed_scope[entry])
 
 
 @inlined
-def relation_within(addresses, page, other):  # UrlRelations, int64, int64 -> uint8
+def relation_within(urls, page, other):  # UrlRelations, int64, int64 -> uint8
     """The relation of a page and an earlier page of the record by their URLs."""
-    return _relation(addresses, page, addresses.own[other], addresses.page[other], addresses.scope[other])
+    return _relation(urls, page, urls.own[other], urls.page[other], urls.scope[other])
 
 
 @inlined
-def _relation(addresses, page, address, other_page, scope):  # UrlRelations, int64, int64, int64, uint64 -> uint8
-    if addresses.scope[page] != scope:
+def _relation(urls, page, url, other_page, scope):  # UrlRelations, int64, int64, int64, uint64 -> uint8
+    if urls.scope[page] != scope:
         return APART
-    own = addresses.own[page]
-    same = own >= 0 and own == address and addresses.page[page] != other_page
-    return SAME_ADDRESS if same else PLAIN_PAIR
+    own = urls.own[page]
+    same = own >= 0 and own == url and urls.page[page] != other_page
+    return SAME_URL if same else PLAIN_PAIR

@@ -67,7 +67,7 @@ class _Record(NamedTuple):
     sizes: int64[u], number of postings indexed before the record
     indexed: int64[n], the original among the indexed pages, or NOBODY
     room: int64[n], number of candidates that may still be compared
-    addresses: URL relations of the pages
+    urls: URL relations of the pages
     """
 
     slots: Slots
@@ -75,7 +75,7 @@ class _Record(NamedTuple):
     preferences: PagePreferences
     indexed: NDArray[np.int64]
     room: NDArray[np.int64]
-    addresses: UrlRelations
+    urls: UrlRelations
 
 
 class _ChunkPairs(NamedTuple):
@@ -108,7 +108,7 @@ def resolve_record(
     """
     count, found = len(pages), indexed.found
     room = limits.candidates - found.compared
-    record = _Record(slots, sizes, preferences, found.number, room, indexed.addresses)
+    record = _Record(slots, sizes, preferences, found.number, room, indexed.urls)
     resolution = empty_resolution(slots, count, len(sizes))
     resolution.found.cut[:], resolution.found.replaced_preference[:] = found.cut, found.replaced_preference
     resolution.found.recrawl[:] = found.recrawl
@@ -176,9 +176,9 @@ def _candidates_kernel(record, added, start, end, limits, bounds, cursors):
     # the chunk. At the end it removes these postings again.
     slots, others = record.slots, np.empty(64, np.int64)
     before = added.end.copy()
-    taken = 0
+    count = 0
     for page in range(start, end):
-        bounds[page] = taken
+        bounds[page] = count
         if record.indexed[page] == NOBODY:
             set_cursors(slots, added, page, cursors)
             from_before = 0
@@ -189,8 +189,11 @@ def _candidates_kernel(record, added, start, end, limits, bounds, cursors):
                     break
                 if other < start:
                     if pair.proof:
-                        relation = relation_within(record.addresses, page, other)
-                        preference, other_preference = record.preferences.own[page], record.preferences.met[other]
+                        relation = relation_within(record.urls, page, other)
+                        preference, other_preference = (
+                            record.preferences.own[page],
+                            record.preferences.as_candidate[other],
+                        )
                         if (
                             relation == APART
                             or passes_recrawled(pair.proof, relation, limits)
@@ -199,14 +202,14 @@ def _candidates_kernel(record, added, start, end, limits, bounds, cursors):
                             continue
                         break
                     from_before += 1
-                if taken == len(others):
+                if count == len(others):
                     others = np.append(others, np.empty(len(others), np.int64))
-                others[taken] = other
-                taken += 1
+                others[count] = other
+                count += 1
             _suppose_indexed(record, page, before, limits.cap, added)
-    bounds[end] = taken
+    bounds[end] = count
     added.end[:] = before
-    return others[:taken]
+    return others[:count]
 
 
 @kernel
@@ -262,8 +265,8 @@ def _find_original(record, page, candidates, limits, cursors, resolution):
                 row += 1
         if is_refused(found, page, pair, candidates.confirmed, row):
             continue
-        preference, other_preference = record.preferences.own[page], record.preferences.met[other]
-        relation = relation_within(record.addresses, page, other)
+        preference, other_preference = record.preferences.own[page], record.preferences.as_candidate[other]
+        relation = relation_within(record.urls, page, other)
         if weigh(found, page, pair, candidates.confirmed, row, preference, other_preference, relation, limits):
             break
 

@@ -42,12 +42,12 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.verdict import KeyKind, Reason
-from spotsieve.stream.judge.policy import ANY_KIND, APART, KEEP_FIRST, SAME_ADDRESS, Policy, Preference
+from spotsieve.stream.judge.policy import ANY_KIND, APART, KEEP_FIRST, SAME_URL, Policy, Preference
 from spotsieve.stream.sign.schemes import Confirmations
 
 LENGTH = int(Preference.LENGTH)
 NO_PAIRS = Confirmations(np.empty(0, np.bool_), np.empty(0))
-_BODY, _SAME_TEXT = np.uint8(KeyKind.BODY), np.uint8(KeyKind.TEXT | KeyKind.ADDRESS)
+_BODY, _SAME_TEXT = np.uint8(KeyKind.BODY), np.uint8(KeyKind.TEXT | KeyKind.URL)
 _EXACT, _TEXT_IS_SAME, _NEAR = np.uint8(Reason.EXACT), np.uint8(Reason.SAME_TEXT), np.uint8(Reason.NEAR)
 
 
@@ -169,10 +169,8 @@ def supersedes(preference, other, proof, relation, limits):  # float64, float64,
     under the same URL is the same page. In both cases no page supersedes the other. With longer_by = KEEP_FIRST no page
     supersedes another.
     """
-    if limits.preference == LENGTH:
-        same = proof & _BODY != 0
-    else:
-        same = relation == SAME_ADDRESS and limits.same_url != ANY_KIND
+    fetched_again = relation == SAME_URL and limits.same_url != ANY_KIND
+    same = proof & _BODY != 0 if limits.preference == LENGTH else fetched_again
     return not same and preference > limits.longer_by * other
 
 
@@ -186,7 +184,7 @@ def note_superseded(found, page, number, preference):  # OriginalSearch, int64, 
 @inlined
 def passes_recrawled(proof, relation, limits):  # uint8, uint8, Limits -> bool
     """Whether a page is not a copy of another because both have the same URL (policy.recrawl)."""
-    return relation == SAME_ADDRESS and limits.same_url != ANY_KIND and np.int64(proof) & limits.same_url == 0
+    return relation == SAME_URL and limits.same_url != ANY_KIND and np.int64(proof) & limits.same_url == 0
 
 
 @inlined
@@ -211,7 +209,7 @@ def weigh(found, page, pair, confirmed, row, preference, other_preference, relat
     found: OriginalSearch  pair: Candidate  confirmed: Confirmations
     row: int64, the candidate's row in `confirmed`; unused for decisive keys
     preference, other_preference: float64, of the page and of the accepted page
-    relation: uint8, relation of their URLs (PLAIN_PAIR, SAME_ADDRESS, APART)
+    relation: uint8, relation of their URLs (PLAIN_PAIR, SAME_URL, APART)
     limits: Limits
     """
     score = np.nan if pair.proof else confirmed.score[row]

@@ -11,13 +11,13 @@ from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
-    ADDRESS_TAG,
+    BLOCK_TAG,
     DIGEST_TAG,
     KEY_BITS,
     MINIMA_TAG,
-    PRINT_TAG,
     TEXT_TAG,
     TITLE_TAG,
+    URL_TAG,
 )
 from spotsieve.stream.sign.schemes import NOT_INDEXED, Probes
 
@@ -111,8 +111,8 @@ def no_postings(bucket, buckets):  # int64[m], int64 -> Postings
 
 def _kinds_of_tags() -> NDArray[np.uint8]:
     kinds = np.full(256, KeyKind.TABLES, np.uint8)
-    kinds[[DIGEST_TAG, TEXT_TAG, ADDRESS_TAG]] = KeyKind.BODY, KeyKind.TEXT, KeyKind.ADDRESS
-    kinds[[MINIMA_TAG, PRINT_TAG, TITLE_TAG]] = KeyKind.MINIMA, KeyKind.PRINTS, KeyKind.TITLE
+    kinds[[DIGEST_TAG, TEXT_TAG, URL_TAG]] = KeyKind.BODY, KeyKind.TEXT, KeyKind.URL
+    kinds[[MINIMA_TAG, BLOCK_TAG, TITLE_TAG]] = KeyKind.MINIMA, KeyKind.BLOCKS, KeyKind.TITLE
     return kinds
 
 

@@ -44,7 +44,7 @@ def verdicts_of(
             itself[page] = True
         else:
             originals[page] = entry
-    kind, reason, score, found_by, distance, by_proof, replaces_one, any_of_both = _say_kernel(
+    kind, reason, score, found_by, distance, by_proof, replaces_one, any_of_both = _verdict_kernel(
         signatures.status, _REASON_OF_STATUS, itself, indexed.found, resolution.found
     )
     replaces: tuple[Entry | None, ...] = (None,) * pages
@@ -57,7 +57,7 @@ def verdicts_of(
 
 
 @kernel
-def _say_kernel(status, of_status, itself, indexed, within):
+def _verdict_kernel(status, of_status, itself, indexed, within):
     # status: uint8[n]  of_status: uint8[...], reasons by SignatureStatus  itself: bool[n], the original of the page is
     # the page itself  indexed, within: OriginalSearch
     # -> kind, reason: uint8[n]  score: float64[n], nan if no pair was confirmed  found_by, distance: uint8[n]

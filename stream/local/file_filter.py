@@ -44,7 +44,7 @@ class TextColumns:
 
         Raises SettingError if the scheme judges no main text.
         """
-        if scheme.bars is None:
+        if scheme.host_thresholds is None:
             rule = "needs the scheme spotsieve, because other schemes judge no main text"
             raise SettingError("--text", rule, scheme.name, "use --scheme spotsieve, or leave out --text")
         self._scheme, self._intake, self.errors = scheme, intake, 0

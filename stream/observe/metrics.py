@@ -28,9 +28,9 @@ KEYS = {
     KeyKind.TEXT: "text",
     KeyKind.TABLES: "tables",
     KeyKind.MINIMA: "minhash",
-    KeyKind.PRINTS: "block_fingerprints",
+    KeyKind.BLOCKS: "block_fingerprints",
     KeyKind.TITLE: "title",
-    KeyKind.ADDRESS: "url",
+    KeyKind.URL: "url",
 }
 """Label values of spotsieve_duplicates_by_key."""
 INDEX_MEMORY = {

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from spotsieve.state.index import PendingVerdict
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.jit import kernel
-from spotsieve.stream.base.signature import Entry, OwnText, Signatures
-from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
+from spotsieve.stream.base.signature import DistinctiveText, Entry, Signatures
+from spotsieve.stream.judge.by_host.distinctive_text import IS_DISTINCTIVE, IS_TEMPLATE
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs
 from spotsieve.stream.judge.indexed import PairFacts
 from spotsieve.stream.sign.schemes import Confirmations
@@ -48,7 +48,7 @@ class SentTexts(NamedTuple):
 
     host: NDArray[np.uint64]
     length: NDArray[np.uint32]
-    own: OwnText
+    own: DistinctiveText
 
 
 class SentFlags(NamedTuple):
@@ -57,8 +57,8 @@ class SentFlags(NamedTuple):
     With it, every process has the texts that the entries of these pages store: the rest follows from the log.
 
     rows: int64[k], ascending
-    flags: uint8[c], of the blocks of these pages: IS_TEMPLATE, and IS_OWN of distinctive blocks that are template text
-    too (judge/by_host/distinctive_text.py)
+    flags: uint8[c], of the blocks of these pages: IS_TEMPLATE, and IS_DISTINCTIVE of distinctive blocks that are
+    template text too (judge/by_host/distinctive_text.py)
     """
 
     rows: NDArray[np.int64]
@@ -74,7 +74,7 @@ def flags_of_pages(signatures: Signatures, flags: NDArray[np.uint8], which: NDAr
     """The flags of some pages, in the form that is sent. flags: uint8[b], of all blocks  which: bool[n]"""
     chosen = flags[np.repeat(which, sizes_of(signatures.blocks_bounds))]
     return SentFlags(
-        np.flatnonzero(which), np.where(chosen & IS_TEMPLATE, chosen & (IS_TEMPLATE | IS_OWN), np.uint8(0))
+        np.flatnonzero(which), np.where(chosen & IS_TEMPLATE, chosen & (IS_TEMPLATE | IS_DISTINCTIVE), np.uint8(0))
     )
 
 
@@ -85,7 +85,7 @@ def fits_blocks(signatures: Signatures, sent: SentFlags) -> bool:
     return int(sizes_of(signatures.blocks_bounds)[sent.rows].sum()) == len(sent.flags)
 
 
-def put_flags(signatures: Signatures, sent: SentFlags, flags: NDArray[np.uint8], known: NDArray[np.bool_]) -> None:
+def put_flags(signatures: Signatures, sent: SentFlags, flags: NDArray[np.uint8], marked: NDArray[np.bool_]) -> None:
     """Write sent flags to those of all blocks: flags, uint8[b], and mark their pages in known, bool[n].
 
     Raises ValueError if they belong to another round.
@@ -95,7 +95,7 @@ def put_flags(signatures: Signatures, sent: SentFlags, flags: NDArray[np.uint8],
     which = np.zeros(len(signatures), np.bool_)
     which[sent.rows] = True
     blocks = np.repeat(which, sizes_of(signatures.blocks_bounds))
-    flags[blocks], known[which] = sent.flags, True
+    flags[blocks], marked[which] = sent.flags, True
 
 
 class Speculation(NamedTuple):
@@ -131,7 +131,7 @@ class ShardCandidates(NamedTuple):
     number: int64[m], entry numbers
     proof, kinds: uint8[m], kinds of keys (KeyKind) that decide, and of all keys that found the pair
     distance: uint8[m], the smallest distance under a decisive key
-    said: uint8[m], REFUSED, ACCEPTED, OF_HOST or OPEN, for pairs that are only candidates
+    result: uint8[m], REFUSED, ACCEPTED, OF_HOST or OPEN, for pairs that are only candidates
     score: float64[m]
     length: int64[m], number of features of the entry; 0 where it cannot matter
     sizes: sizes of the shard's own buckets
@@ -149,7 +149,7 @@ class ShardCandidates(NamedTuple):
     proof: NDArray[np.uint8]
     kinds: NDArray[np.uint8]
     distance: NDArray[np.uint8]
-    said: NDArray[np.uint8]
+    result: NDArray[np.uint8]
     score: NDArray[np.float64]
     length: NDArray[np.int64]
     sizes: BucketSizes
@@ -162,13 +162,13 @@ class ShardCandidates(NamedTuple):
 
 
 class MergedCandidates(NamedTuple):
-    """Candidates of n pages in all shards. met, answers: the same as in one process
-    said: uint8[m], REFUSED, ACCEPTED, OF_HOST or OPEN
+    """Candidates of n pages in all shards. pairs, facts: the same as in one process
+    result: uint8[m], REFUSED, ACCEPTED, OF_HOST or OPEN
     """
 
-    met: CandidatePairs
-    answers: PairFacts
-    said: NDArray[np.uint8]
+    pairs: CandidatePairs
+    facts: PairFacts
+    result: NDArray[np.uint8]
 
 
 class _Pairs(NamedTuple):
@@ -179,7 +179,7 @@ class _Pairs(NamedTuple):
     proof: NDArray[np.uint8]
     kinds: NDArray[np.uint8]
     distance: NDArray[np.uint8]
-    said: NDArray[np.uint8]
+    result: NDArray[np.uint8]
     score: NDArray[np.float64]
     length: NDArray[np.int64]
 
@@ -196,19 +196,19 @@ def merge_candidates(
     which: bool[n], the pages to merge; None: all
     """
     pages, bounds = len(shard_candidates[0].postings), np.stack([one.bounds for one in shard_candidates])
-    asked = np.ones(pages, np.bool_) if which is None else which
+    which_pages = np.ones(pages, np.bool_) if which is None else which
     number = np.concatenate([one.number for one in shard_candidates])
-    page, order = _order_kernel(bounds, number, asked)
+    page, order = _order_kernel(bounds, number, which_pages)
 
     def column(name: str) -> NDArray[Any]:
         found: NDArray[Any] = np.concatenate([getattr(one, name) for one in shard_candidates])[order]
         return found
 
-    others = map(column, ("proof", "kinds", "distance", "said", "score", "length"))
+    others = map(column, ("proof", "kinds", "distance", "result", "score", "length"))
     merged = _merge_kernel(_Pairs(page, number[order], *others), pages, candidate_limit, final)
-    bounds, number, proof, kinds, distance, cut_at, said, score, length = merged
-    answers = PairFacts(length.astype(np.float64), np.arange(len(number)), Confirmations(said == ACCEPTED, score))
-    return MergedCandidates(CandidatePairs(bounds, number, proof, kinds, distance, cut_at), answers, said)
+    bounds, number, proof, kinds, distance, cut_at, result, score, length = merged
+    facts = PairFacts(length.astype(np.float64), np.arange(len(number)), Confirmations(result == ACCEPTED, score))
+    return MergedCandidates(CandidatePairs(bounds, number, proof, kinds, distance, cut_at), facts, result)
 
 
 @kernel
@@ -245,50 +245,50 @@ def _order_kernel(bounds, number, which):
 def _merge_kernel(pairs, pages, candidate_limit, final):
     # pairs: _Pairs  pages: int64, number of pages  candidate_limit: int64  final: uint8
     # ->  the columns of CandidatePairs, then said, score, length
-    asking, met, proofs, found_by, distances, words, scores, lengths = pairs
-    some = len(met)
+    page_of, number_of, proofs, found_by, distances, results, scores, lengths = pairs
+    some = len(number_of)
     bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
     numbers, proof, kinds = np.empty(some, np.int64), np.empty(some, np.uint8), np.empty(some, np.uint8)
-    distance, said, score = np.empty(some, np.uint8), np.empty(some, np.uint8), np.empty(some, np.float64)
+    distance, result, score = np.empty(some, np.uint8), np.empty(some, np.uint8), np.empty(some, np.float64)
     length = np.empty(some, np.int64)
-    at, taken = 0, 0
+    at, count = 0, 0
     for page in range(pages):
-        bounds[page] = taken
+        bounds[page] = count
         compared, ended = 0, False
-        while at < some and asking[at] == page:
-            number = met[at]
-            all_proof, all_kinds, least, word = np.uint8(0), np.uint8(0), np.uint8(255), np.uint8(0)
+        while at < some and page_of[at] == page:
+            number = number_of[at]
+            all_proof, all_kinds, least, best = np.uint8(0), np.uint8(0), np.uint8(255), np.uint8(0)
             likeness, features = np.nan, np.int64(0)
-            while at < some and asking[at] == page and met[at] == number:
+            while at < some and page_of[at] == page and number_of[at] == number:
                 all_proof |= proofs[at]
                 all_kinds |= found_by[at]
                 least = min(least, distances[at])
                 features = max(features, lengths[at])
                 if not proofs[at]:
-                    word, likeness = max(word, words[at]), scores[at]
+                    best, likeness = max(best, results[at]), scores[at]
                 at += 1
             if ended:
                 continue
             if not all_proof and cut_at[page] == NEVER and compared == candidate_limit:
-                cut_at[page] = taken
+                cut_at[page] = count
             if cut_at[page] != NEVER:
                 if not all_proof:
                     continue
                 all_kinds = all_proof
             compared += not all_proof
-            numbers[taken], proof[taken], kinds[taken] = number, all_proof, all_kinds
-            distance[taken], said[taken], score[taken], length[taken] = least, word, likeness, features
-            taken += 1
+            numbers[count], proof[count], kinds[count] = number, all_proof, all_kinds
+            distance[count], result[count], score[count], length[count] = least, best, likeness, features
+            count += 1
             ended = all_proof & final != 0
-    bounds[pages] = taken
+    bounds[pages] = count
     return (
         bounds,
-        numbers[:taken],
-        proof[:taken],
-        kinds[:taken],
-        distance[:taken],
+        numbers[:count],
+        proof[:count],
+        kinds[:count],
+        distance[:count],
         cut_at,
-        said[:taken],
-        score[:taken],
-        length[:taken],
+        result[:count],
+        score[:count],
+        length[:count],
     )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import NOBODY, StateView
 from spotsieve.stream.base.arrays import bounds_of, distinct, distinct_places, sizes_of
 from spotsieve.stream.base.jit import kernel
-from spotsieve.stream.base.signature import FINGERPRINTED, Entry, OwnText, SignatureStatus, page_ids_at
+from spotsieve.stream.base.signature import FINGERPRINTED, DistinctiveText, Entry, SignatureStatus, page_ids_at
 from spotsieve.stream.base.verdict import KeyKind
 from spotsieve.stream.judge.by_host.confirmation import read_memories
 from spotsieve.stream.judge.by_host.containment import (
@@ -73,7 +73,7 @@ class EntryPairs(NamedTuple):
 class ShardConfirmations(NamedTuple):
     """A shard's results for the entries that it holds.
 
-    said: uint8[p] (REFUSED, OF_HOST or OPEN), for all pairs with its entries, in the order of the shards' responses
+    result: uint8[p] (REFUSED, OF_HOST or OPEN), for all pairs with its entries, in the order of the shards' responses
     numbers: int64[e], ascending, the entries that may be originals
     entries: these entries, by number
     texts: texts of these entries; None if there are no entries
@@ -81,7 +81,7 @@ class ShardConfirmations(NamedTuple):
     flags: flags of pages of the shard's hosts that other shards may compare
     """
 
-    said: NDArray[np.uint8]
+    result: NDArray[np.uint8]
     numbers: NDArray[np.int64]
     entries: Mapping[int, Entry]
     texts: SentTexts | None
@@ -92,18 +92,18 @@ class ShardConfirmations(NamedTuple):
 class _Tested(NamedTuple):
     """m pairs of a page and an entry that the shard holds.
 
-    said: uint8[m]  alike: bool[m], the entry has most of the text of the page
+    result: uint8[m]  alike: bool[m], the entry has most of the text of the page
     sent: the confirmations without these results
     """
 
-    said: NDArray[np.uint8]
+    result: NDArray[np.uint8]
     alike: NDArray[np.bool_]
     sent: ShardConfirmations
 
 
 def confirm(
     round_: Round,
-    held: ShardReads,
+    reads: ShardReads,
     shard_candidates: Sequence[ShardCandidates],
     scheme: Scheme,
     view: StateView,
@@ -119,7 +119,7 @@ def confirm(
 
     Raises ValueError for a scheme without a memory of hosts: its candidates are confirmed in the shard that finds them.
     """
-    if scheme.bars is None or held.pages is None:
+    if scheme.host_thresholds is None or reads.pages is None:
         raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
     signatures = round_.signatures
     parts = [
@@ -129,107 +129,111 @@ def confirm(
     every = EntryPairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     is_judged = signatures.status != SignatureStatus.EMPTY
     judged = is_judged[every.page]
-    met = EntryPairs(*(column[judged] for column in every))
-    named = _originals(shard_candidates, is_judged)
-    named = named[shards_of_entries(named, share.shards) == share.number]
+    pairs = EntryPairs(*(column[judged] for column in every))
+    originals = _originals(shard_candidates, is_judged)
+    originals = originals[shards_of_entries(originals, share.shards) == share.number]
     # A pending verdict is void if its original is gone.
-    alive = [page_id is not None for page_id in view.page_ids(named.astype(np.uint64))]
-    found = _say(held.pages, met, named[np.array(alive, np.bool_)], scheme.bars, view)
-    said = np.full(len(judged), REFUSED, np.uint8)
-    said[judged] = found.said
-    copies = _seeming_copies(met, found, len(signatures), share.shards)
-    flags = _flags_to_send(round_, held, held.pages, shard_candidates, scheme.bars, view)
-    return found.sent._replace(said=said, copies=copies, flags=flags)
+    alive = [page_id is not None for page_id in view.page_ids(originals.astype(np.uint64))]
+    found = _test(reads.pages, pairs, originals[np.array(alive, np.bool_)], scheme.host_thresholds, view)
+    result = np.full(len(judged), REFUSED, np.uint8)
+    result[judged] = found.result
+    copies = _seeming_copies(pairs, found, len(signatures), share.shards)
+    flags = _flags_to_send(round_, reads, reads.pages, shard_candidates, scheme.host_thresholds, view)
+    return found.sent._replace(result=result, copies=copies, flags=flags)
 
 
 def apply_confirmations(
-    shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardConfirmations]
+    shard_candidates: Sequence[ShardCandidates], confirmations: Sequence[ShardConfirmations]
 ) -> list[ShardCandidates]:
     """The responses of all shards, completed by the results of the shards that hold the entries.
 
-    shard_candidates, confirms: both in the order of the shards
+    shard_candidates, confirmations: both in the order of the shards
 
     Raises ValueError if the confirmations belong to other responses.
     """
-    said = np.concatenate([one.said for one in confirms])
-    reached = bounds_of([len(one.said) for one in confirms])
+    result = np.concatenate([one.result for one in confirmations])
+    reached = bounds_of([len(one.result) for one in confirmations])
     ends, at = reached[1:], reached[:-1].copy()
-    gone, found = _gone(shard_candidates, confirms), list[ShardCandidates]()
-    for one, held in zip(shard_candidates, confirms, strict=True):
-        of_pairs = _said_kernel(shards_of_entries(one.number, len(confirms)), said, at, ends)
-        known = {page: attempt for page, attempt in one.pending_verdicts.items() if attempt.original not in gone}
+    gone, found = _gone(shard_candidates, confirmations), list[ShardCandidates]()
+    for one, confirmed in zip(shard_candidates, confirmations, strict=True):
+        of_pairs = _results_kernel(shards_of_entries(one.number, len(confirmations)), result, at, ends)
+        valid = {page: pending for page, pending in one.pending_verdicts.items() if pending.original not in gone}
         found.append(
             one._replace(
-                said=of_pairs,
-                numbers=held.numbers,
-                entries=held.entries,
-                texts=held.texts,
-                pending_verdicts=known,
-                copies=held.copies,
-                flags=held.flags,
+                result=of_pairs,
+                numbers=confirmed.numbers,
+                entries=confirmed.entries,
+                texts=confirmed.texts,
+                pending_verdicts=valid,
+                copies=confirmed.copies,
+                flags=confirmed.flags,
             )
         )
     if (at != ends).any():
-        raise ValueError("the pairs that are confirmed must be those that were met")
+        raise ValueError("the confirmations must be about the pairs of the candidates")
     return found
 
 
-def _seeming_copies(met: EntryPairs, tested: _Tested, pages: int, shards: int) -> NDArray[np.bool_]:
+def _seeming_copies(pairs: EntryPairs, tested: _Tested, pages: int, shards: int) -> NDArray[np.bool_]:
     """Pages that are probably copies of these entries, for the speculation (hosts.py): bool[n].
 
     A page is one of them if it finds an entry under a decisive key, if an entry of another host has most of its text,
     or if several shards find the same entry of its own host for it: pages that share that many keys rarely
     differ.
     """
-    found, decides = np.zeros(pages, np.bool_), met.proof != 0
-    found[met.page[decides | tested.alike]] = True
-    of_host = ~decides & (tested.said == OF_HOST)
-    pairs = np.sort(met.page[of_host] << _NUMBER_BITS | met.number[of_host])
+    found, decides = np.zeros(pages, np.bool_), pairs.proof != 0
+    found[pairs.page[decides | tested.alike]] = True
+    of_host = ~decides & (tested.result == OF_HOST)
+    packed = np.sort(pairs.page[of_host] << _NUMBER_BITS | pairs.number[of_host])
     further = min(shards, _SHARDS_OF_A_COPY) - 1
-    found[pairs[further:][pairs[further:] == pairs[: len(pairs) - further]] >> _NUMBER_BITS] = True
+    found[packed[further:][packed[further:] == packed[: len(packed) - further]] >> _NUMBER_BITS] = True
     return found
 
 
 def _originals(shard_candidates: Sequence[ShardCandidates], is_judged: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The entries that pending verdicts of these pages name: int64[...], ascending. is_judged: bool[n]"""
     pending_verdicts = (pair for one in shard_candidates for pair in one.pending_verdicts.items())
-    named = [attempt.original for row, attempt in pending_verdicts if is_judged[row] and attempt.original != NOBODY]
+    named = [pending.original for row, pending in pending_verdicts if is_judged[row] and pending.original != NOBODY]
     return distinct(np.array(named, np.int64))
 
 
-def _gone(shard_candidates: Sequence[ShardCandidates], confirms: Sequence[ShardConfirmations]) -> set[int]:
+def _gone(shard_candidates: Sequence[ShardCandidates], confirmations: Sequence[ShardConfirmations]) -> set[int]:
     """The entries that pending verdicts name but no shard holds."""
-    pending_verdicts = (attempt for one in shard_candidates for attempt in one.pending_verdicts.values())
-    named = {attempt.original for attempt in pending_verdicts if attempt.original != NOBODY}
-    return named.difference(*(one.numbers.tolist() for one in confirms)) if named else named
+    pending_verdicts = (pending for one in shard_candidates for pending in one.pending_verdicts.values())
+    named = {pending.original for pending in pending_verdicts if pending.original != NOBODY}
+    return named.difference(*(one.numbers.tolist() for one in confirmations)) if named else named
 
 
-def _say(
-    pages: PageTexts, met: EntryPairs, originals: NDArray[np.int64], bars: HostThresholds, view: StateView
+def _test(
+    pages: PageTexts, pairs: EntryPairs, originals: NDArray[np.int64], thresholds: HostThresholds, view: StateView
 ) -> _Tested:
     """Test pairs whose entries the shard holds. originals: int64[...], ascending, the originals of pending verdicts"""
-    numbers, said = distinct(np.concatenate([met.number, originals])), np.full(len(met.page), REFUSED, np.uint8)
-    alike = np.zeros(len(met.page), np.bool_)
+    numbers, result = distinct(np.concatenate([pairs.number, originals])), np.full(len(pairs.page), REFUSED, np.uint8)
+    alike = np.zeros(len(pairs.page), np.bool_)
     if not len(numbers):
-        return _Tested(said, alike, ShardConfirmations(said, numbers, {}, None))
-    place = np.searchsorted(numbers, met.number)
+        return _Tested(result, alike, ShardConfirmations(result, numbers, {}, None))
+    place = np.searchsorted(numbers, pairs.number)
     indexed = view.indexed(numbers.astype(np.uint64))
-    compared, text = indexed.compared(False), indexed.own_texts()
+    compared, text = indexed.compared(False), indexed.distinctive_texts()
     others = texts_of_entries(compared.host, text)
     no_template = np.zeros(len(pages.blocks), np.uint8)
-    _say_kernel(met, place, pages, others, bars, no_template, new_view(), new_comparison(), said, alike)
+    _test_kernel(pairs, place, pages, others, thresholds, no_template, new_view(), new_comparison(), result, alike)
     is_open = np.zeros(len(numbers), np.bool_)
-    is_open[place[said == OPEN]] = True
+    is_open[place[result == OPEN]] = True
     decided = is_open | np.isin(numbers, originals)
-    decided[place[met.proof != 0]] = True
+    decided[place[pairs.proof != 0]] = True
     sent = np.flatnonzero(decided)
-    texts = SentTexts(compared.host[sent], compared.feature_count[sent], _own_texts_at(text, sent, is_open[sent]))
+    texts = SentTexts(
+        compared.host[sent], compared.feature_count[sent], _distinctive_texts_at(text, sent, is_open[sent])
+    )
     entries = dict(zip(numbers[sent].tolist(), indexed.entries(sent), strict=True))
-    return _Tested(said, alike, ShardConfirmations(said, numbers[sent], entries, texts))
+    return _Tested(result, alike, ShardConfirmations(result, numbers[sent], entries, texts))
 
 
-def _own_texts_at(text: OwnText, rows: NDArray[np.int64], compared: NDArray[np.bool_]) -> OwnText:
-    """The own texts at these rows, emptied where `compared`, bool[r], is False. rows: int64[r], ascending"""
+def _distinctive_texts_at(
+    text: DistinctiveText, rows: NDArray[np.int64], compared: NDArray[np.bool_]
+) -> DistinctiveText:
+    """The distinctive texts at these rows, emptied where `compared`, bool[r], is False. rows: int64[r], ascending"""
     which = np.zeros(len(text.site), np.bool_)
     which[rows[compared]] = True
     ragged = list[NDArray[Any]]()
@@ -242,21 +246,21 @@ def _own_texts_at(text: OwnText, rows: NDArray[np.int64], compared: NDArray[np.b
         ragged += [column[np.repeat(which, sizes)], bounds_of((sizes * which)[rows])]
     main, whole, every = (np.where(compared, size[rows], np.uint8(0)) for size in (text.main, text.whole, text.every))
     limit = np.where(compared, text.limit[rows], np.uint32(0))
-    return OwnText(text.site[rows], main, whole, every, limit, *ragged)
+    return DistinctiveText(text.site[rows], main, whole, every, limit, *ragged)
 
 
 def _flags_to_send(
     round_: Round,
-    held: ShardReads,
+    reads: ShardReads,
     pages: PageTexts,
     shard_candidates: Sequence[ShardCandidates],
-    bars: HostThresholds,
+    thresholds: HostThresholds,
     view: StateView,
 ) -> SentFlags:
     """The flags of pages of the shard's hosts that share candidate keys with pages of other shards."""
     signatures = round_.signatures
-    judged = held.walks & (signatures.status == FINGERPRINTED)
-    kept = judged & held.shared
+    judged = reads.own_pages & (signatures.status == FINGERPRINTED)
+    kept = judged & reads.shared
     if not kept.any():
         return no_flags()
     judged &= np.isin(signatures.host, signatures.host[kept])
@@ -265,10 +269,10 @@ def _flags_to_send(
     row[judged] = of_judged
     memory = read_memories(signatures, hosts, row, view)
     no_entries = np.full(len(signatures), NOBODY)
-    mine = held.walks & (signatures.status != SignatureStatus.EMPTY)
+    mine = reads.own_pages & (signatures.status != SignatureStatus.EMPTY)
     learned = learn_again(
         *(signatures, pages, row, memory, _seem_new(round_, mine, judged, shard_candidates, view)),
-        *(kept, bars.template_share, no_entries, round_.first_number),
+        *(kept, thresholds.template_share, no_entries, round_.first_number),
     )
     return flags_of_pages(signatures, learned.flags, kept)
 
@@ -280,25 +284,25 @@ def _seem_new(
     shard_candidates: Sequence[ShardCandidates],
     view: StateView,
 ) -> NDArray[np.bool_]:
-    """Pages that were not judged before, as far as the shard knows: bool[n].
+    """Pages that were not judged before, as far as the shard can tell: bool[n].
 
     mine: bool[n], pages that the shard resolves  judged: bool[n], those of them that matter
     """
     rows = np.flatnonzero(mine)
     page_ids = dict(zip(rows.tolist(), page_ids_at(round_.signatures, rows), strict=True))
-    known = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
+    history = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
     for one in shard_candidates:
-        for page, attempt in one.pending_verdicts.items():
-            if attempt.original == NOBODY or attempt.original >= round_.clock.floor:
-                known.state[page] = SETTLED
-        asking = np.repeat(np.arange(len(judged)), sizes_of(one.bounds))
-        pairs = np.flatnonzero((one.proof & KeyKind.BODY != 0) & judged[asking])
+        for page, pending in one.pending_verdicts.items():
+            if pending.original == NOBODY or pending.original >= round_.clock.floor:
+                history.state[page] = SETTLED
+        page_of = np.repeat(np.arange(len(judged)), sizes_of(one.bounds))
+        pairs = np.flatnonzero((one.proof & KeyKind.BODY != 0) & judged[page_of])
         entries = view.page_ids(one.number[pairs].astype(np.uint64))
-        for row, page_id in zip(asking[pairs].tolist(), entries, strict=True):
+        for row, page_id in zip(page_of[pairs].tolist(), entries, strict=True):
             if page_id == page_ids[row]:
-                known.state[row] = SETTLED
-    find_repeated(page_ids, judged, known)
-    return np.asarray(known.state == NEW)
+                history.state[row] = SETTLED
+    find_repeated(page_ids, judged, history)
+    return np.asarray(history.state == NEW)
 
 
 @kernel
@@ -315,37 +319,37 @@ def _pairs_kernel(bounds, number, proof, holder, shard):
 
 
 @kernel
-def _said_kernel(holder, said, at, ends):
-    # holder: int64[m], the shard of each entry  said: uint8[p], the results of all shards, shard by shard
+def _results_kernel(holder, result, at, ends):
+    # holder: int64[m], the shard of each entry  result: uint8[p], the results of all shards, shard by shard
     # at, ends: int64[S], where the unread results of each shard begin and end
     # ->  uint8[m]; at: int64[S], moved on. If a shard has too few results, its `at` moves beyond its end.
     found = np.zeros(len(holder), np.uint8)
     for pair in range(len(holder)):
         shard = holder[pair]
         if at[shard] < ends[shard]:
-            found[pair] = said[at[shard]]
+            found[pair] = result[at[shard]]
         at[shard] += 1
     return found
 
 
 @kernel
-def _say_kernel(met, place, pages, others, bars, no_template, view, compared, said, alike):
-    # met: EntryPairs, m  place: int64[m], in others  pages: PageTexts  others: EntryTexts  bars: HostThresholds
+def _test_kernel(pairs, place, pages, others, thresholds, no_template, view, compared, result, alike):
+    # pairs: EntryPairs, m  place: int64[m], in others  pages: PageTexts  others: EntryTexts  thresholds: HostThresholds
     # no_template: uint8[b], zeros  view: PageView, compared: Comparison, overwritten
-    # ->  said: uint8[m]; alike: bool[m], the entry has most of the text of the page, whatever is template text
+    # ->  result: uint8[m]; alike: bool[m], the entry has most of the text of the page, whatever is template text
     restored = np.int64(NOBODY)
     for at in range(len(place)):
-        if met.proof[at]:
+        if pairs.proof[at]:
             continue
-        page, other = met.page[at], place[at]
+        page, other = pairs.page[at], place[at]
         if pages.host[page] == others.host[other]:
-            said[at] = _OF_HOST
-        elif not bars.one_host and find_shared(pages, page, others, other, compared):
-            said[at] = _OPEN
+            result[at] = _OF_HOST
+        elif not thresholds.one_host and find_shared(pages, page, others, other, compared):
+            result[at] = _OPEN
             if page != restored:
                 restore_view(pages, page, no_template, view)
                 restored = page
             part = MAIN_TEXT if view.figures[MAIN] >= LEAST_MAIN else ALL_TEXT
             measure_part(part, pages, page, view, compared)
-            is_contained = compared.figures[part, CONTAINMENT] >= bars.min_containment
+            is_contained = compared.figures[part, CONTAINMENT] >= thresholds.min_containment
             alike[at] = is_contained and not compared.says_little[part]

@@ -5,7 +5,7 @@ resolves its pages in log order, with the kernel that one process uses. The resp
 candidates of its pages among the indexed pages. Whether a page of the same round, of a host of another shard, is
 indexed is unknown; the shard takes it from a speculation. The resolver compares the speculation with the results of the
 other shards. If a page depends on a wrong assumption, all shards resolve the round again with a better speculation. The
-first wrong page of one attempt is right in the next, so the repetition ends, with the result of one process.
+first wrong page of one resolution is right in the next, so the repetition ends, with the result of one process.
 
 The template text of such a page is in the confirmations of its shard (confirmation.py). It does not depend on verdicts.
 It is wrong only if a page that was judged before was taken as new, or the reverse; then the next speculation has the
@@ -31,6 +31,7 @@ from spotsieve.stream.base.arrays import distinct, distinct_places
 from spotsieve.stream.base.signature import FINGERPRINTED, Entry, is_judged, page_ids_at
 from spotsieve.stream.judge import verdicts_of
 from spotsieve.stream.judge.by_host.confirmation import HostContext, read_memories
+from spotsieve.stream.judge.by_host.criteria import thresholds_of_pages
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
     PageTexts,
@@ -39,9 +40,8 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     texts_of_entries,
 )
 from spotsieve.stream.judge.by_host.learning import keep_texts
-from spotsieve.stream.judge.by_host.page_history import ELSEWHERE, FILED_ELSEWHERE, NEW, find_loaded, find_repeated
+from spotsieve.stream.judge.by_host.page_history import ELSEWHERE, INDEXED_ELSEWHERE, NEW, find_loaded, find_repeated
 from spotsieve.stream.judge.by_host.resolution import resolve_with_hosts
-from spotsieve.stream.judge.by_host.thresholds import thresholds_of_pages
 from spotsieve.stream.judge.indexed import IndexedOriginals
 from spotsieve.stream.judge.policy import no_urls, preferences_of_pages
 from spotsieve.stream.judge.resolution import Resolution
@@ -58,7 +58,7 @@ from spotsieve.stream.sharding.candidates import (
     put_flags,
 )
 from spotsieve.stream.sharding.keys import ShardReads
-from spotsieve.stream.sharding.resolution import RoundOutcome, counted_postings, known_sizes, make_outcome
+from spotsieve.stream.sharding.resolution import RoundOutcome, bucket_sizes, counted_postings, make_outcome
 from spotsieve.stream.sharding.responses import SentEntries, find_host_candidates
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sign.schemes import Scheme
@@ -120,7 +120,7 @@ def first_speculation(round_: Round, shard_candidates: Sequence[ShardCandidates]
 
 def resolve_hosts(
     round_: Round,
-    held: ShardReads,
+    reads: ShardReads,
     scheme: Scheme,
     view: StateView,
     limits: Limits,
@@ -134,43 +134,43 @@ def resolve_hosts(
 
     Raises ValueError for a scheme without a memory of hosts.
     """
-    if scheme.bars is None or held.pages is None or held.common is None:
+    if scheme.host_thresholds is None or reads.pages is None or reads.common is None:
         raise ValueError(f"the scheme {scheme.name} has no memory of hosts")
     signatures = round_.signatures
-    mine = held.walks.copy()
+    mine = reads.own_pages.copy()
     mine[list(round_.excluded)] = False
-    local = find_host_candidates(held, limits)
-    answers = [*shard_candidates, local]
-    merged = merge_candidates(answers, limits.candidates, final_kinds(limits), mine)
-    met, judged = merged.met, mine & is_judged(signatures.status)
+    local = find_host_candidates(reads, limits)
+    responses = [*shard_candidates, local]
+    merged = merge_candidates(responses, limits.candidates, final_kinds(limits), mine)
+    pairs, judged = merged.pairs, mine & is_judged(signatures.status)
     pending_verdicts: list[PendingVerdict | None] = [None] * len(signatures)
     for one in shard_candidates:
-        for page, attempt in one.pending_verdicts.items():
-            pending_verdicts[page] = attempt if mine[page] else None
+        for page, pending in one.pending_verdicts.items():
+            pending_verdicts[page] = pending if mine[page] else None
     sent = SentEntries([one.entries for one in shard_candidates])
-    of_host = met.number[(merged.said == OF_HOST) & (met.proof == 0)]
-    read = _recall(round_, of_host, mine, shard_candidates, sent, view, held.pages, held.common)
+    of_host = pairs.number[(merged.result == OF_HOST) & (pairs.proof == 0)]
+    read = _load(round_, of_host, mine, shard_candidates, sent, view, reads.pages, reads.common)
     rows, indexed = np.flatnonzero(mine), empty_search(len(signatures))
     page_ids = dict(zip(rows.tolist(), page_ids_at(signatures, rows), strict=True))
-    known = find_loaded(page_ids, judged, met, read, pending_verdicts, indexed)
-    find_repeated(page_ids, judged, known)
-    known.state[~mine] = np.where(speculation.indexed, FILED_ELSEWHERE, ELSEWHERE)[~mine]
-    flags, shown = known_flags(round_, shard_candidates, speculation)
+    history = find_loaded(page_ids, judged, pairs, read, pending_verdicts, indexed)
+    find_repeated(page_ids, judged, history)
+    history.state[~mine] = np.where(speculation.indexed, INDEXED_ELSEWHERE, ELSEWHERE)[~mine]
+    flags, shown = sent_flags(round_, shard_candidates, speculation)
     within = empty_entry_texts(signatures)
-    keep_texts(held.pages, flags, shown & held.shared & ~mine & speculation.indexed, within)
-    place = np.where((met.proof == 0) & (merged.said < OF_HOST), NOBODY, read.place(met.number))
-    sizes = known_sizes(held.laid, [one.sizes for one in answers])
-    walk = resolve_with_hosts(
+    keep_texts(reads.pages, flags, shown & reads.shared & ~mine & speculation.indexed, within)
+    place = np.where((pairs.proof == 0) & (merged.result < OF_HOST), NOBODY, read.place(pairs.number))
+    sizes = bucket_sizes(reads.laid, [one.sizes for one in responses])
+    judged_hosts = resolve_with_hosts(
         signatures,
-        held.laid.slots,
+        reads.laid.slots,
         sizes,
-        met,
+        pairs,
         place,
         judged,
         read,
-        known,
+        history,
         no_urls(len(signatures), len(read.numbers)),
-        thresholds_of_pages(signatures, scheme.bars, None),
+        thresholds_of_pages(signatures, scheme.host_thresholds, None),
         (preferences_of_pages(signatures, limits.preference), read.preference),
         limits,
         round_.first_number,
@@ -178,20 +178,20 @@ def resolve_hosts(
         learns=True,
         within=within,
     )
-    resolution = walk.resolution
+    resolution = judged_hosts.resolution
     is_indexed = resolution.entry[rows] != NOBODY
-    named = distinct(np.concatenate([indexed.number[rows], indexed.replaced[rows]]))
-    named = named[(named != NOBODY) & ~np.isin(named, sent.numbers)]
-    entries = read.indexed.entries(read.place(named)) if read.indexed is not None else []
+    originals = distinct(np.concatenate([indexed.number[rows], indexed.replaced[rows]]))
+    originals = originals[(originals != NOBODY) & ~np.isin(originals, sent.numbers)]
+    entries = read.indexed.entries(read.place(originals)) if read.indexed is not None else []
     return HostResolutions(
         rows,
         take_rows(indexed, rows),
         take_rows(resolution.found, rows),
         is_indexed,
-        known.state[rows] == NEW,
-        flags_of_pages(signatures, walk.flags, mine & (resolution.entry != NOBODY)).flags,
-        counted_postings(resolution, held.laid, sizes, [local])[rows],
-        dict(zip(named.tolist(), entries, strict=True)),
+        history.state[rows] == NEW,
+        flags_of_pages(signatures, judged_hosts.flags, mine & (resolution.entry != NOBODY)).flags,
+        counted_postings(resolution, reads.laid, sizes, [local])[rows],
+        dict(zip(originals.tolist(), entries, strict=True)),
     )
 
 
@@ -201,7 +201,7 @@ def take_rows(found: OriginalSearch, rows: NDArray[np.int64] | NDArray[np.bool_]
     return OriginalSearch(**columns)
 
 
-def _recall(
+def _load(
     round_: Round,
     of_host: NDArray[np.int64],
     mine: NDArray[np.bool_],
@@ -225,7 +225,7 @@ def _recall(
     if len(own_numbers):
         indexed = view.indexed(own_numbers)
         compared = indexed.compared(False)
-        texts.append(texts_of_entries(compared.host, indexed.own_texts()))
+        texts.append(texts_of_entries(compared.host, indexed.distinctive_texts()))
         lengths.append(compared.feature_count)
     by_shard = [np.empty(0, np.int64)]
     for one in shard_candidates:
@@ -270,7 +270,7 @@ def _chosen(texts: EntryTexts, rows: NDArray[np.int64]) -> EntryTexts:
     return EntryTexts(**columns)
 
 
-def known_flags(
+def sent_flags(
     round_: Round, shard_candidates: Sequence[ShardCandidates], speculation: Speculation
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """The flags that shards have sent, and those of the speculation: uint8[b]. And the pages with flags: bool[n]"""
@@ -287,12 +287,12 @@ _NO_POSTINGS = Postings(_NONE, _NONE, _NO_WORDS, _NO_WORDS)
 """The resolver itself indexes nothing."""
 
 
-def found_flags(round_: Round, walks: Sequence[HostResolutions]) -> NDArray[np.uint8]:
-    """The flags of all indexed pages: uint8[b]. walks: the resolutions of all shards"""
+def indexed_flags(round_: Round, resolutions: Sequence[HostResolutions]) -> NDArray[np.uint8]:
+    """The flags of all indexed pages: uint8[b]. resolutions: the resolutions of all shards"""
     signatures = round_.signatures
-    flags, known = np.zeros(len(signatures.blocks), np.uint8), np.zeros(len(signatures), np.bool_)
-    for one in walks:
-        put_flags(signatures, SentFlags(one.rows[one.is_indexed], one.flags), flags, known)
+    flags, marked = np.zeros(len(signatures.blocks), np.uint8), np.zeros(len(signatures), np.bool_)
+    for one in resolutions:
+        put_flags(signatures, SentFlags(one.rows[one.is_indexed], one.flags), flags, marked)
     return flags
 
 
@@ -300,12 +300,12 @@ def merge_resolutions(
     round_: Round,
     scheme: Scheme,
     shard_candidates: Sequence[ShardCandidates],
-    walks: Sequence[HostResolutions],
+    resolutions: Sequence[HostResolutions],
     postings: NDArray[np.int64],
 ) -> RoundOutcome:
     """The outcome of a round.
 
-    walks: the resolutions of all shards; no page depends on a wrong assumption
+    resolutions: the resolutions of all shards; no page depends on a wrong assumption
     postings: int64[n], postings that the resolutions did not count (SpeculationCheck)
     """
     signatures = round_.signatures
@@ -313,20 +313,21 @@ def merge_resolutions(
     indexed, within = empty_search(pages), empty_search(pages)
     is_indexed, is_new = np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
     postings = postings.copy()
-    for met in shard_candidates:
-        postings += met.postings
-    for one in walks:
-        _put(indexed, one.rows, one.indexed)
-        _put(within, one.rows, one.within)
-        is_indexed[one.rows], is_new[one.rows] = one.is_indexed, one.is_new
-        postings[one.rows] += one.postings
+    for one in shard_candidates:
+        postings += one.postings
+    for of_hosts in resolutions:
+        rows = of_hosts.rows
+        _put(indexed, rows, of_hosts.indexed)
+        _put(within, rows, of_hosts.within)
+        is_indexed[rows], is_new[rows] = of_hosts.is_indexed, of_hosts.is_new
+        postings[rows] += of_hosts.postings
     entry = np.where(is_indexed, round_.first_number + np.cumsum(is_indexed) - 1, NOBODY)
     resolution = Resolution(within, postings, entry, _NO_POSTINGS, 0)
-    sent = SentEntries([*(one.entries for one in shard_candidates), *(one.entries for one in walks)])
+    sent = SentEntries([*(one.entries for one in shard_candidates), *(one.entries for one in resolutions)])
     originals = IndexedOriginals(indexed, sent.numbers.astype(np.uint64), sent, no_urls(pages, 1))
     verdicts = verdicts_of(signatures, scheme, originals, resolution)
     resolved = make_outcome(round_, verdicts, originals, resolution)
-    flags = flags_of_pages(signatures, found_flags(round_, walks), is_indexed).flags
+    flags = flags_of_pages(signatures, indexed_flags(round_, resolutions), is_indexed).flags
     return resolved._replace(flags=flags, is_new=is_new)
 
 

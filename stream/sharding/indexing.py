@@ -30,7 +30,7 @@ from spotsieve.stream.sign.schemes import HostThresholds, Scheme
 def index_round(
     round_: Round,
     resolved: RoundOutcome,
-    held: ShardReads | None,
+    reads: ShardReads | None,
     scheme: Scheme,
     view: StateView,
     limits: Limits,
@@ -38,22 +38,22 @@ def index_round(
 ) -> IndexUpdate:
     """The changes of the shard's state by a round.
 
-    held: the reads of the shard's response; None if the shard has not responded
+    reads: the reads of the shard's response; None if the shard has not responded
     view: the live part of the shard's state by the clock of the round
     """
-    own = held.own if held else read_own_buckets(round_.signatures, scheme, view, share, resolved.entry != NOBODY)
+    own = reads.own if reads else read_own_buckets(round_.signatures, scheme, view, share, resolved.entry != NOBODY)
     buckets = own.buckets
     given = index_assigned(own.slots, sizes_of(buckets.bounds), resolved.entry, limits.cap)
     grown, contents = grown_buckets(buckets, given.added, resolved.entry)
     kept, learned, is_indexed = given.fits, None, resolved.entry != NOBODY
-    if scheme.bars is not None:
+    if scheme.host_thresholds is not None:
         mine = shards_of(round_.signatures.host, share.shards) == share.number
         kept = is_indexed & (mine | (shards_of_entries(resolved.entry, share.shards) == share.number))
         # A page that replaces another is indexed and recorded. When its entry expires, the recorded verdict expires
         # too.
-        told = _pages_to_record(round_, resolved, share)
-        kept[told] |= is_indexed[told]
-        learned = _learn(round_, resolved, held, scheme.bars, view, mine, kept, told)
+        recorded = _pages_to_record(round_, resolved, share)
+        kept[recorded] |= is_indexed[recorded]
+        learned = _learn(round_, resolved, reads, scheme.host_thresholds, view, mine, kept, recorded)
     rows = np.flatnonzero(kept)
     return IndexUpdate(
         round_.signatures,
@@ -81,30 +81,30 @@ def _pages_to_record(round_: Round, resolved: RoundOutcome, share: Share) -> NDA
     signatures = round_.signatures
     # The entry of a page does not contain which page it replaced.
     unsaid = (resolved.entry == NOBODY) | (resolved.replaced != NOBODY)
-    told = is_judged(signatures.status) & unsaid
-    told &= np.asarray(resolved.is_new) & (shards_of_pages(signatures, share.shards) == share.number)
-    rows = np.flatnonzero(told)
+    recorded = is_judged(signatures.status) & unsaid
+    recorded &= np.asarray(resolved.is_new) & (shards_of_pages(signatures, share.shards) == share.number)
+    rows = np.flatnonzero(recorded)
     if not round_.marks:
         return rows
     behind, marks = CommittedPages(), list(round_.marks)
     for row, page_id in zip(rows[::-1].tolist(), page_ids_at(signatures, rows)[::-1], strict=True):
         while marks and marks[-1].first > row:
             behind.add(marks.pop().committed)
-        told[row] = page_id not in behind
-    return np.flatnonzero(told)
+        recorded[row] = page_id not in behind
+    return np.flatnonzero(recorded)
 
 
-def _pending_verdicts(resolved: RoundOutcome, told: NDArray[np.int64]) -> tuple[PendingVerdict, ...]:
-    """The verdicts of these pages, in the form that state/format/meta.py stores. told: int64[t], rows"""
-    verdicts, original, replaced = resolved.verdicts, resolved.original[told], resolved.replaced[told]
-    itself = (original != NOBODY) & (verdicts.kind[told] != Kind.DUPLICATE)
+def _pending_verdicts(resolved: RoundOutcome, recorded: NDArray[np.int64]) -> tuple[PendingVerdict, ...]:
+    """The verdicts of these pages, in the form that state/format/meta.py stores. recorded: int64[t], rows"""
+    verdicts, original, replaced = resolved.verdicts, resolved.original[recorded], resolved.replaced[recorded]
+    itself = (original != NOBODY) & (verdicts.kind[recorded] != Kind.DUPLICATE)
     copy, longer = (original != NOBODY) & ~itself, (original == NOBODY) & (replaced != NOBODY)
     without = np.where(itself, Reason.EXACT, np.where(longer, Reason.LONGER, Reason.NO_MATCH))
     columns = (
         np.where(original != NOBODY, original, replaced),
-        np.where(copy, verdicts.score[told], np.where(itself, 1.0, np.where(longer, 0.0, np.nan))),
-        np.where(copy, verdicts.reason[told], without),
-        np.where(copy, verdicts.found_by[told], 0),
+        np.where(copy, verdicts.score[recorded], np.where(itself, 1.0, np.where(longer, 0.0, np.nan))),
+        np.where(copy, verdicts.reason[recorded], without),
+        np.where(copy, verdicts.found_by[recorded], 0),
     )
     return tuple(map(PendingVerdict, *(column.tolist() for column in columns)))
 
@@ -113,18 +113,18 @@ def _learn(
     round_: Round,
     resolved: RoundOutcome,
     reads: ShardReads | None,
-    bars: HostThresholds,
+    thresholds: HostThresholds,
     view: StateView,
     mine: NDArray[np.bool_],
-    held: NDArray[np.bool_],
-    told: NDArray[np.int64],
+    stored: NDArray[np.bool_],
+    recorded: NDArray[np.int64],
 ) -> HostUpdate:
     """The changes of the shard's state besides postings.
 
     reads: the reads of the shard's response; None if the shard has not responded
     mine: bool[n], pages of the shard's hosts
-    held: bool[n], the pages whose entries the shard holds
-    told: int64[t], the pages whose verdicts it records
+    stored: bool[n], the pages whose entries the shard holds
+    recorded: int64[t], the pages whose verdicts it records
     """
     signatures = round_.signatures
     common, pages = (None, None) if reads is None else (reads.common, reads.pages)
@@ -134,17 +134,17 @@ def _learn(
     rows = np.full(len(signatures), NOBODY)
     rows[mine] = row
     memory, nothing = read_memories(signatures, hosts, rows, view), np.zeros(len(signatures), np.bool_)
-    flags, known = np.zeros(len(signatures.blocks), np.uint8), nothing.copy()
-    put_flags(signatures, SentFlags(_indexed_pages(resolved), np.asarray(resolved.flags)), flags, known)
+    flags, marked = np.zeros(len(signatures.blocks), np.uint8), nothing.copy()
+    put_flags(signatures, SentFlags(_indexed_pages(resolved), np.asarray(resolved.flags)), flags, marked)
     within = learn_again(
         *(signatures, pages, rows, memory, mine & np.asarray(resolved.is_new)),
-        *(nothing, bars.template_share, resolved.entry, round_.first_number),
+        *(nothing, thresholds.template_share, resolved.entry, round_.first_number),
     ).within
-    keep_texts(pages, flags, held & (signatures.status == FINGERPRINTED), within)
+    keep_texts(pages, flags, stored & (signatures.status == FINGERPRINTED), within)
     return HostUpdate(
-        owned_texts(within, np.flatnonzero(held)),
+        owned_texts(within, np.flatnonzero(stored)),
         memories_to_store(memory),
-        tuple(page_ids_at(signatures, told)),
-        _pending_verdicts(resolved, told),
+        tuple(page_ids_at(signatures, recorded)),
+        _pending_verdicts(resolved, recorded),
         common,
     )

@@ -30,12 +30,16 @@ def without_excluded(shard_candidates: Sequence[ShardCandidates], round_: Round)
     )
 
 
-def resolutions_without_excluded(walks: Sequence[HostResolutions], round_: Round) -> list[HostResolutions]:
+def resolutions_without_excluded(resolutions: Sequence[HostResolutions], round_: Round) -> list[HostResolutions]:
     """The resolutions of shards, without the excluded pages of the round.
 
     This suffices to test whether the other pages raise an error.
     """
-    return [_resolutions_without(one, round_, is_excluded(round_)) for one in walks] if round_.excluded else list(walks)
+    return (
+        [_resolutions_without(one, round_, is_excluded(round_)) for one in resolutions]
+        if round_.excluded
+        else list(resolutions)
+    )
 
 
 def is_excluded(round_: Round) -> NDArray[np.bool_]:
@@ -49,30 +53,30 @@ def _without(shard_candidates: ShardCandidates, excluded: NDArray[np.bool_]) -> 
     page = np.repeat(np.arange(len(excluded)), sizes_of(shard_candidates.bounds))
     kept = ~excluded[page]
     bounds = bounds_of(np.where(excluded, 0, sizes_of(shard_candidates.bounds)))
-    of_pairs = ("number", "proof", "kinds", "distance", "said", "score", "length")
+    of_pairs = ("number", "proof", "kinds", "distance", "result", "score", "length")
     return shard_candidates._replace(
         postings=np.where(excluded, 0, shard_candidates.postings),
         bounds=bounds,
         pending_verdicts={
-            row: attempt for row, attempt in shard_candidates.pending_verdicts.items() if not excluded[row]
+            row: pending for row, pending in shard_candidates.pending_verdicts.items() if not excluded[row]
         },
         **{name: getattr(shard_candidates, name)[kept] for name in of_pairs},
     )
 
 
-def _resolutions_without(walks: HostResolutions, round_: Round, excluded: NDArray[np.bool_]) -> HostResolutions:
-    kept, indexed = ~excluded[walks.rows], walks.rows[walks.is_indexed]
+def _resolutions_without(resolutions: HostResolutions, round_: Round, excluded: NDArray[np.bool_]) -> HostResolutions:
+    kept, indexed = ~excluded[resolutions.rows], resolutions.rows[resolutions.is_indexed]
     blocks = sizes_of(round_.signatures.blocks_bounds)[indexed]
-    within = take_rows(walks.within, kept)
+    within = take_rows(resolutions.within, kept)
     for rows in (within.number, within.replaced):
         rows[excluded[np.maximum(rows, 0)]] = NOBODY
     return HostResolutions(
-        walks.rows[kept],
-        take_rows(walks.indexed, kept),
+        resolutions.rows[kept],
+        take_rows(resolutions.indexed, kept),
         within,
-        walks.is_indexed[kept],
-        walks.is_new[kept],
-        walks.flags[np.repeat(~excluded[indexed], blocks)],
-        walks.postings[kept],
-        walks.entries,
+        resolutions.is_indexed[kept],
+        resolutions.is_new[kept],
+        resolutions.flags[np.repeat(~excluded[indexed], blocks)],
+        resolutions.postings[kept],
+        resolutions.entries,
     )

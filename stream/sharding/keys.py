@@ -45,7 +45,7 @@ class OwnKeys(NamedTuple):
 class ShardReads(NamedTuple):
     """The data that a shard reads once for a round.
 
-    walks: bool[n], the pages that the shard resolves: those of its hosts, if the scheme has a memory of hosts
+    own_pages: bool[n], the pages that the shard resolves: those of its hosts, if the scheme has a memory of hosts
     laid: the shard's own keys, the keys of the pages that it resolves, and a few others
     own: all of its own keys
     decided: uint8, all kinds (KeyKind) that decide for a page of the round
@@ -56,7 +56,7 @@ class ShardReads(NamedTuple):
     None for schemes without a memory of hosts
     """
 
-    walks: NDArray[np.bool_]
+    own_pages: NDArray[np.bool_]
     laid: RoundKeys
     own: OwnKeys
     decided: np.uint8
@@ -85,7 +85,7 @@ def own_keys(signatures: Signatures, scheme: Scheme, share: Share) -> NDArray[np
 
 def _probed(signatures: Signatures, scheme: Scheme, of_hosts: NDArray[np.bool_]) -> Probes:
     """Keys of the pages. of_hosts: bool[n], the pages that keep their keys mixed with a host"""
-    if scheme.bars is not None:
+    if scheme.host_thresholds is not None:
         blocks, blocks_bounds = empty_rows(signatures.blocks, signatures.blocks_bounds, of_hosts)
         titles, titles_bounds = empty_rows(signatures.titles, signatures.titles_bounds, of_hosts)
         signatures = replace(
@@ -100,33 +100,33 @@ def _probed_by(signatures: Signatures, scheme: Scheme, share: Share) -> tuple[Pr
     Returns the probes, and for each of their keys whether it belongs to the shard: bool[m].
     """
     probes = _probed(signatures, scheme, shards_of(signatures.host, share.shards) == share.number)
-    return probes, are_own(probes.keys, share, scheme.bars is not None)
+    return probes, are_own(probes.keys, share, scheme.host_thresholds is not None)
 
 
 def read_round(signatures: Signatures, scheme: Scheme, view: StateView, share: Share) -> ShardReads:
     """Read the buckets of a shard for a round. view: the live part of its state by the clock of the round"""
     probes, are_its_own = _probed_by(signatures, scheme, share)
     decided = np.bitwise_or.reduce(kinds_of(probes.keys[probes.decisive]), initial=np.uint8(0))
-    walks, common, pages = np.zeros(len(signatures), np.bool_), None, None
-    if scheme.bars is not None:
-        walks = shards_of_hosts(signatures, share.shards) == share.number
+    own_pages, common, pages = np.zeros(len(signatures), np.bool_), None, None
+    if scheme.host_thresholds is not None:
+        own_pages = shards_of_hosts(signatures, share.shards) == share.number
         common, pages = read_pages(signatures, view, True)
-    needed = _need_kernel(probes.keys, probes.bounds, walks, are_its_own)
+    needed = _need_kernel(probes.keys, probes.bounds, own_pages, are_its_own)
     laid = RoundKeys(*slots_of(_kept(probes, needed), signatures.status))
-    chosen = are_own(laid.keys, share, scheme.bars is not None)
+    chosen = are_own(laid.keys, share, scheme.host_thresholds is not None)
     keys = laid.keys[chosen]
     own = OwnKeys(keys, _chosen(laid.slots, chosen), view.buckets(keys))
-    shared = _shared_pages(laid.slots, walks)
-    return ShardReads(walks, laid, own, decided, bool(probes.decisive.all()), shared, common, pages)
+    shared = _shared_pages(laid.slots, own_pages)
+    return ShardReads(own_pages, laid, own, decided, bool(probes.decisive.all()), shared, common, pages)
 
 
-def _shared_pages(slots: Slots, walks: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Pages that share a candidate key with a page for which `walks` is different: bool[n]. walks: bool[n]"""
-    page = np.repeat(np.arange(len(walks)), sizes_of(slots.bounds))[~slots.decisive]
-    bucket, is_own = slots.bucket[~slots.decisive], walks[page]
+def _shared_pages(slots: Slots, own_pages: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Pages that share a candidate key with a page for which `own_pages` is different: bool[n]. own_pages: bool[n]"""
+    page = np.repeat(np.arange(len(own_pages)), sizes_of(slots.bounds))[~slots.decisive]
+    bucket, is_own = slots.bucket[~slots.decisive], own_pages[page]
     buckets = int(slots.bucket.max(initial=-1)) + 1
     both = (np.bincount(bucket[is_own], minlength=buckets) > 0) & (np.bincount(bucket[~is_own], minlength=buckets) > 0)
-    shared = np.zeros(len(walks), np.bool_)
+    shared = np.zeros(len(own_pages), np.bool_)
     shared[page[both[bucket]]] = True
     return shared
 
@@ -145,13 +145,13 @@ def read_own_buckets(
 
 
 @kernel
-def _need_kernel(keys, bounds, walks, own):
-    # keys: uint64[m]  bounds: int64[n + 1], of each page's keys  walks: bool[n], the pages that the shard resolves
+def _need_kernel(keys, bounds, own_pages, own):
+    # keys: uint64[m]  bounds: int64[n + 1], of each page's keys  own_pages: bool[n], the pages that the shard resolves
     # own: bool[m], its own keys  ->  bool[m], the keys that it needs: its own, and those of the pages that it resolves,
     # also where other pages have them. A few others stay by chance; they do no harm.
     resolution = 0
-    for page in range(len(walks)):
-        if walks[page]:
+    for page in range(len(own_pages)):
+        if own_pages[page]:
             resolution += bounds[page + 1] - bounds[page]
     # A bitmap instead of a set: a key that collides with another is kept needlessly.
     bits = 4
@@ -159,43 +159,43 @@ def _need_kernel(keys, bounds, walks, own):
         bits += 1
     shift = np.uint64(64 - bits)
     marked = np.zeros(1 << bits, np.bool_)
-    for page in range(len(walks)):
-        if walks[page]:
+    for page in range(len(own_pages)):
+        if own_pages[page]:
             for slot in range(bounds[page], bounds[page + 1]):
                 marked[keys[slot] * _MIXING >> shift] = True
     needed = np.empty(len(keys), np.bool_)
-    for page in range(len(walks)):
+    for page in range(len(own_pages)):
         for slot in range(bounds[page], bounds[page + 1]):
-            needed[slot] = walks[page] or own[slot] or marked[keys[slot] * _MIXING >> shift]
+            needed[slot] = own_pages[page] or own[slot] or marked[keys[slot] * _MIXING >> shift]
     return needed
 
 
 def _kept(probes: Probes, which: NDArray[np.bool_]) -> Probes:
     """The probes of these keys. which: bool[m]"""
-    taken, bounds = _take_kernel(probes.bounds, which)
+    chosen, bounds = _take_kernel(probes.bounds, which)
     return Probes(
-        probes.keys[taken],
+        probes.keys[chosen],
         bounds,
-        probes.inline[taken],
-        probes.limit[taken],
-        probes.decisive[taken],
-        probes.cap[taken],
+        probes.inline[chosen],
+        probes.limit[chosen],
+        probes.decisive[chosen],
+        probes.cap[chosen],
         probes.least_shared,
     )
 
 
 def _chosen(slots: Slots, which: NDArray[np.bool_]) -> Slots:
     """The slots that lead to these keys. which: bool[u]"""
-    taken, bounds = _take_kernel(slots.bounds, which[slots.bucket])
+    chosen, bounds = _take_kernel(slots.bounds, which[slots.bucket])
     place = np.cumsum(which) - 1
     return Slots(
         bounds,
-        place[slots.bucket[taken]],
-        slots.inline[taken],
-        slots.limit[taken],
-        slots.decisive[taken],
-        slots.cap[taken],
-        slots.kind[taken],
+        place[slots.bucket[chosen]],
+        slots.inline[chosen],
+        slots.limit[chosen],
+        slots.decisive[chosen],
+        slots.cap[chosen],
+        slots.kind[chosen],
         slots.least_shared,
     )
 
@@ -204,10 +204,10 @@ def _chosen(slots: Slots, which: NDArray[np.bool_]) -> Slots:
 def _take_kernel(bounds, which):
     # bounds: int64[n + 1], of each page's rows  which: bool[m], of all rows
     # ->  the places of the chosen rows: int64[k], and the bounds of each page's rows among them: int64[n + 1]
-    taken, kept, some = np.empty(len(which), np.int64), np.zeros(len(bounds), np.int64), 0
+    chosen, kept, some = np.empty(len(which), np.int64), np.zeros(len(bounds), np.int64), 0
     for page in range(len(bounds) - 1):
         for row in range(bounds[page], bounds[page + 1]):
-            taken[some] = row
+            chosen[some] = row
             some += which[row]
         kept[page + 1] = some
-    return taken[:some], kept
+    return chosen[:some], kept

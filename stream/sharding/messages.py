@@ -73,7 +73,7 @@ from spotsieve.stream.sharding.shares import (
     shards_of_hosts,
 )
 
-MAKE_ANEW = (
+RECREATE_TOPICS = (
     "set topics.matches and topics.verdicts to new names, create these topics (spotsieve topics create), and start "
     "every shard with an empty state directory, which the log rebuilds"
 )
@@ -90,7 +90,7 @@ class RoundMessage:
     Decoded contents are cached, and must not be changed.
     """
 
-    told: RoundRecord
+    record: RoundRecord
     topic: str
     offset: int
     checksum: int
@@ -99,25 +99,27 @@ class RoundMessage:
     @cached_property
     def shard_candidates(self) -> ShardCandidates:
         """The candidates of a shard. Raises DamagedRecord, like all accessors."""
-        return self._body(KIND_CANDIDATES, lambda columns: read_candidates(columns, self.told.range.first_number))
+        return self._body(KIND_CANDIDATES, lambda columns: read_candidates(columns, self.record.range.first_number))
 
     @cached_property
-    def confirms(self) -> ShardConfirmations:
+    def confirmations(self) -> ShardConfirmations:
         """The confirmations of a shard for its entries."""
-        return self._body(KIND_CONFIRMATIONS, lambda columns: read_confirmations(columns, self.told.range.first_number))
+        return self._body(
+            KIND_CONFIRMATIONS, lambda columns: read_confirmations(columns, self.record.range.first_number)
+        )
 
     @cached_property
-    def walks(self) -> tuple[HostResolutions, Speculation]:
+    def resolutions(self) -> tuple[HostResolutions, Speculation]:
         """The resolutions of a shard for the pages of its hosts, and their speculation."""
-        return self._body(KIND_RESOLUTIONS, lambda columns: read_resolutions(columns, self.told.range.first_number))
+        return self._body(KIND_RESOLUTIONS, lambda columns: read_resolutions(columns, self.record.range.first_number))
 
     def outcome(self) -> RoundOutcome:
         """The outcome of a round."""
-        return self._body(KIND_OUTCOME, lambda columns: read_outcome(columns, self.told.range.first_number))
+        return self._body(KIND_OUTCOME, lambda columns: read_outcome(columns, self.record.range.first_number))
 
-    def named(self) -> RoundAnnouncement:
+    def announcement(self) -> RoundAnnouncement:
         """The announcement of a round."""
-        return self._body(KIND_RANGE, lambda columns: read_announcement(columns, self.told.range))
+        return self._body(KIND_RANGE, lambda columns: read_announcement(columns, self.record.range))
 
     def speculation(self) -> Speculation:
         """A corrected speculation of the resolver."""
@@ -127,42 +129,42 @@ class RoundMessage:
         """A resize step of the resolver."""
         return self._body(KIND_RESIZE, read_resize)
 
-    def ask(self) -> int:
+    def requested_shards(self) -> int:
         """The requested number of shards; 0 cancels the resize."""
         return self._body(KIND_REQUEST, read_request)
 
-    def filled(self) -> FillProgress:
+    def fill_progress(self) -> FillProgress:
         """The fill progress of a shard."""
         return self._body(KIND_FILL_PROGRESS, read_fill_progress)
 
-    def broken(self) -> PoisonRows:
+    def poison(self) -> PoisonRows:
         """The poison pages of a round."""
         return self._body(KIND_POISON_ROWS, read_poison_rows)
 
     # The methods below also compare the record with the round. They raise DamagedRecord if it does not fit: the kernels
     # behind them rely on the lengths of all columns.
 
-    def candidates_of(self, round_: Round, walks: bool) -> ShardCandidates:
-        """The candidates of a shard for this round. walks: shards confirm each other's candidates"""
+    def candidates_of(self, round_: Round, by_host: bool) -> ShardCandidates:
+        """The candidates of a shard for this round. by_host: shards confirm each other's candidates"""
         found = self.shard_candidates
         self.check_pages(len(found.postings), len(round_.signatures))
-        named = found.number[(found.proof != 0) | (found.said == ACCEPTED)]
-        self.check(walks or bool(np.isin(named, found.numbers).all()), "must hold the entries that it accepts")
+        accepted = found.number[(found.proof != 0) | (found.result == ACCEPTED)]
+        self.check(by_host or bool(np.isin(accepted, found.numbers).all()), "must hold the entries that it accepts")
         return found
 
     def confirmations_of(self, round_: Round, pairs: int) -> ShardConfirmations:
         """The confirmations of a shard for this round. pairs: number of candidates whose entries the shard holds"""
-        found, share = self.confirms, self.told.share
+        found, share = self.confirmations, self.record.share
         self.check_pages(len(found.copies), len(round_.signatures))
         self.check(fits_blocks(round_.signatures, found.flags), "must have a flag for each block of its pages")
-        self.check(len(found.said) == pairs, "must have a result for each candidate whose entry its shard holds")
+        self.check(len(found.result) == pairs, "must have a result for each candidate whose entry its shard holds")
         holders = shards_of_entries(found.numbers, share.shards)
         self.check(bool((holders == share.number).all()), "must be about entries that its shard holds")
         return found
 
     def resolutions_of(self, round_: Round) -> tuple[HostResolutions, Speculation]:
         """The resolutions of a shard for this round, and their speculation."""
-        (found, used), signatures, share = self.walks, round_.signatures, self.told.share
+        (found, used), signatures, share = self.resolutions, round_.signatures, self.record.share
         self.check_pages(len(used.indexed), len(signatures))
         counted = np.ones(len(signatures), np.bool_)
         counted[list(round_.excluded)] = False
@@ -180,19 +182,19 @@ class RoundMessage:
         self.check_pages(len(found.indexed), pages)
         return found
 
-    def outcome_of(self, round_: Round, walks: bool) -> RoundOutcome:
-        """The outcome of this round. walks: whether the scheme has a memory of hosts"""
+    def outcome_of(self, round_: Round, by_host: bool) -> RoundOutcome:
+        """The outcome of this round. by_host: whether the scheme has a memory of hosts"""
         found = self.outcome()
         self.check_pages(len(found.verdicts), len(round_.signatures))
-        self.check((found.flags is not None) == walks, "must be of the scheme of this shard")
+        self.check((found.flags is not None) == by_host, "must be of the scheme of this shard")
         if found.flags is not None:
             indexed = SentFlags(np.flatnonzero(found.entry != NOBODY), found.flags)
             self.check(fits_blocks(round_.signatures, indexed), "must have a flag for each block of its pages")
         return found
 
-    def broken_of(self, pages: int) -> Mapping[int, str]:
+    def poison_of(self, pages: int) -> Mapping[int, str]:
         """The texts of the errors of poison pages, by row, of a round of this number of pages."""
-        found = self.broken()
+        found = self.poison()
         self.check_pages(found.pages, pages)
         return found.errors
 
@@ -200,19 +202,21 @@ class RoundMessage:
         """Check that the record is about as many pages as its round. Raises DamagedRecord."""
         self.check(found == pages, "must be about the pages of its round")
 
-    def check(self, holds: bool, rule: str) -> None:
-        """Raise DamagedRecord, which names this record, unless the rule holds."""
-        if not holds:
-            raise DamagedRecord(self.topic, self.offset, rule, f"let all roles run the same release; or {MAKE_ANEW}")
+    def check(self, is_met: bool, rule: str) -> None:
+        """Raise DamagedRecord, which names this record, unless the rule is met."""
+        if not is_met:
+            raise DamagedRecord(
+                self.topic, self.offset, rule, f"let all roles run the same release; or {RECREATE_TOPICS}"
+            )
 
     def cluster_size(self, before: ClusterSize) -> ClusterSize:
         """The cluster size after this record of `verdicts`. before: the cluster size before it"""
-        if self.told.kind not in (KIND_RANGE, KIND_RESIZE):
+        if self.record.kind not in (KIND_RANGE, KIND_RESIZE):
             return before
-        return before.told(self.told.share.shards, self.resize() if self.told.kind == KIND_RESIZE else None)
+        return before.after(self.record.share.shards, self.resize() if self.record.kind == KIND_RESIZE else None)
 
     def _body(self, kind: int, read: Callable[[ColumnReader], Decoded]) -> Decoded:
-        return decode_body(self.told, kind, read, self.topic, self.offset)
+        return decode_body(self.record, kind, read, self.topic, self.offset)
 
 
 class ShardResponses:
@@ -220,19 +224,19 @@ class ShardResponses:
 
     def __init__(self, shards: int) -> None:
         self.shards = shards
-        self._met: dict[RoundRange, dict[int, RoundMessage]] = {}
+        self._candidates: dict[RoundRange, dict[int, RoundMessage]] = {}
         self._confirmed: dict[RoundRange, dict[int, dict[int, RoundMessage]]] = {}
         self._resolution: dict[RoundRange, dict[int, list[RoundMessage]]] = {}
         self._too_large: set[RoundRange] = set()
-        self._broken: dict[RoundRange, list[RoundMessage]] = {}
+        self._poison: dict[RoundRange, list[RoundMessage]] = {}
 
     def add(self, message: RoundMessage) -> None:
         """Keep a response. Responses from a cluster with another number of shards are ignored."""
-        record = message.told
+        record = message.record
         if record.share.shards != self.shards:
             return
         if record.kind == KIND_CANDIDATES:
-            self._met.setdefault(record.range, {})[record.share.number] = message
+            self._candidates.setdefault(record.range, {})[record.share.number] = message
         elif record.kind == KIND_CONFIRMATIONS:
             of_range = self._confirmed.setdefault(record.range, {})
             of_range.setdefault(read_combined_checksum(record.body), {})[record.share.number] = message
@@ -241,11 +245,11 @@ class ShardResponses:
         elif record.kind == KIND_TOO_LARGE:
             self._too_large.add(record.range)
         elif record.kind == KIND_POISON_ROWS:
-            self._broken.setdefault(record.range, []).append(message)
+            self._poison.setdefault(record.range, []).append(message)
 
-    def met(self, range_: RoundRange) -> list[RoundMessage] | None:
+    def candidates(self, range_: RoundRange) -> list[RoundMessage] | None:
         """The candidates of all shards, in shard order; None until all shards have responded."""
-        return _of_all(self._met.get(range_, {}), self.shards)
+        return _of_all(self._candidates.get(range_, {}), self.shards)
 
     def confirmed(self, range_: RoundRange) -> list[RoundMessage] | None:
         """The confirmations of all shards for the present candidates, in shard order; None until all have responded.
@@ -257,8 +261,8 @@ class ShardResponses:
 
     def _confirmed_by(self, range_: RoundRange) -> dict[int, RoundMessage]:
         """By shard, its confirmations for the present candidates."""
-        met = self.met(range_)
-        return self._confirmed.get(range_, {}).get(combined_checksum(met), {}) if met else {}
+        responses = self.candidates(range_)
+        return self._confirmed.get(range_, {}).get(combined_checksum(responses), {}) if responses else {}
 
     def resolution(self, range_: RoundRange) -> dict[int, list[RoundMessage]]:
         """By shard, its resolutions under successive speculations."""
@@ -268,24 +272,24 @@ class ShardResponses:
         """Whether the response of a shard exceeds the message limit."""
         return range_ in self._too_large
 
-    def broken(self, range_: RoundRange, pages: int) -> dict[int, str]:
+    def poison(self, range_: RoundRange, pages: int) -> dict[int, str]:
         """The poison pages that shards reported, by row, with the text of the error. pages: of the round"""
         found = dict[int, str]()
-        for message in self._broken.get(range_, []):
-            found |= message.broken_of(pages)
+        for message in self._poison.get(range_, []):
+            found |= message.poison_of(pages)
         return found
 
-    def missing(self, range_: RoundRange, confirms: bool) -> list[int]:
+    def missing(self, range_: RoundRange, confirmations: bool) -> list[int]:
         """The shards without candidates, or, once all have sent them, without confirmations.
 
-        confirms: whether shards send confirmations
+        confirmations: whether shards send confirmations
         """
-        responded = set(self._met.get(range_, {}))
-        if confirms and len(responded) == self.shards:
+        responded = set(self._candidates.get(range_, {}))
+        if confirmations and len(responded) == self.shards:
             responded = set(self._confirmed_by(range_))
         return sorted(set(range(self.shards)) - responded)
 
-    def forget_walks(self, range_: RoundRange) -> None:
+    def forget_resolutions(self, range_: RoundRange) -> None:
         """Drop resolutions under superseded speculations, of which a round may have many."""
         self._resolution.pop(range_, None)
 
@@ -295,69 +299,69 @@ class ShardResponses:
 
     def forget_before(self, range_: RoundRange) -> None:
         """Drop the responses to rounds before this one."""
-        for kept in (self._met, self._confirmed, self._resolution, self._broken):
+        for kept in (self._candidates, self._confirmed, self._resolution, self._poison):
             for one in [one for one in kept if one.start < range_.start]:
                 del kept[one]
         self._too_large = {one for one in self._too_large if one.start >= range_.start}
 
 
 def confirmed_candidates(
-    round_: Round, answers: Sequence[RoundMessage], confirmed: Sequence[RoundMessage]
+    round_: Round, responses: Sequence[RoundMessage], confirmed: Sequence[RoundMessage]
 ) -> list[ShardCandidates]:
     """The candidates of all shards with their confirmations applied. Both sequences are in shard order.
 
     Raises DamagedRecord if a response does not belong to the round or to the others.
     """
-    candidates = [one.candidates_of(round_, True) for one in answers]
+    candidates = [one.candidates_of(round_, True) for one in responses]
     numbers = np.concatenate([one.number for one in candidates])
     pairs = np.bincount(shards_of_entries(numbers, len(confirmed)), minlength=len(confirmed)).tolist()
-    confirms = [one.confirmations_of(round_, held) for one, held in zip(confirmed, pairs, strict=True)]
-    found = apply_confirmations(candidates, confirms)
-    sent = np.concatenate([one.numbers for one in confirms])
+    confirmations = [one.confirmations_of(round_, count) for one, count in zip(confirmed, pairs, strict=True)]
+    found = apply_confirmations(candidates, confirmations)
+    sent = np.concatenate([one.numbers for one in confirmations])
     is_judged = round_.signatures.status != SignatureStatus.EMPTY
-    for message, one in zip(answers, found, strict=True):
+    for message, one in zip(responses, found, strict=True):
         judged = np.repeat(is_judged, sizes_of(one.bounds))
-        needed = one.number[judged & ((one.proof != 0) | (one.said == OPEN))]
+        needed = one.number[judged & ((one.proof != 0) | (one.result == OPEN))]
         message.check(bool(np.isin(needed, sent).all()), "must name entries that the shards that hold them have sent")
     return found
 
 
 def check_originals(
-    round_: Round, shard_candidates: Sequence[ShardCandidates], walks: Mapping[int, HostResolutions]
+    round_: Round, shard_candidates: Sequence[ShardCandidates], resolutions: Mapping[int, HostResolutions]
 ) -> None:
-    """Check that the entries of all originals were sent. walks: by shard  Raises StateError."""
+    """Check that the entries of all originals were sent. resolutions: by shard  Raises StateError."""
     sent = [one.numbers for one in shard_candidates]
-    for number, one in walks.items():
-        known = np.concatenate([np.array([NOBODY]), *sent, np.fromiter(one.entries, np.int64, len(one.entries))])
-        if not np.isin([one.indexed.number, one.indexed.replaced], known).all():
+    for number, one in resolutions.items():
+        present = np.concatenate([np.array([NOBODY]), *sent, np.fromiter(one.entries, np.int64, len(one.entries))])
+        if not np.isin([one.indexed.number, one.indexed.replaced], present).all():
             raise StateError(
                 f"the round from {round_.start.record}:{round_.start.page}",
                 f"has a resolution of shard {number} that names originals whose entries no shard has sent",
                 None,
-                f"let all roles run the same release; or {MAKE_ANEW}",
+                f"let all roles run the same release; or {RECREATE_TOPICS}",
             )
 
 
-def combined_checksum(answers: Sequence[RoundMessage]) -> int:
+def combined_checksum(responses: Sequence[RoundMessage]) -> int:
     """A 64-bit checksum over the checksums of all responses. It identifies this set of responses."""
-    return xxhash.xxh3_64_intdigest(b"".join(one.checksum.to_bytes(8, "little") for one in answers))
+    return xxhash.xxh3_64_intdigest(b"".join(one.checksum.to_bytes(8, "little") for one in responses))
 
 
 def _of_all(by_shard: dict[int, RoundMessage], shards: int) -> list[RoundMessage] | None:
     return [by_shard[number] for number in range(shards)] if len(by_shard) == shards else None
 
 
-def are_responses_lost(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
+def are_responses_lost(starts: Sequence[int], spans: Sequence[tuple[int, int]]) -> bool:
     """Whether responses to a round are lost from `matches`. A reader would wait for them for ever."""
-    return any(at != offset for at, offset in zip(answers, response_offsets(answers, spans), strict=False))
+    return any(at != offset for at, offset in zip(starts, response_offsets(starts, spans), strict=False))
 
 
-def response_offsets(answers: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[int]:
+def response_offsets(starts: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[int]:
     """The offset from which each partition of `matches` is read for these responses.
 
     Lost responses are skipped. A topic that ends before them was recreated, and is read from its beginning.
     """
-    return [at if first <= at <= last else first for at, (first, last) in zip(answers, spans, strict=False)]
+    return [at if first <= at <= last else first for at, (first, last) in zip(starts, spans, strict=False)]
 
 
 class RoundsEnd(NamedTuple):
@@ -368,11 +372,11 @@ class RoundsEnd(NamedTuple):
     open: range and announcement of the open round, or None
     speculation: present speculation of the open round, or None for the first one
     cluster_size: the present number of shards
-    answers: by shard, the read position of `matches` at the last announcement
-    broken: error texts of the pages excluded from the open round, by row
+    response_starts: by shard, the read position of `matches` at the last announcement
+    poison: error texts of the pages excluded from the open round, by row
     last_record: checksum of the last log record of finished rounds; None if a round is open, because its records are
     compared instead
-    asked_at: offset in `verdicts` of the last record that says that a resize is pending, or 0
+    requested_at: offset in `verdicts` of the last record that says that a resize is pending, or 0
     """
 
     place: LogPlace
@@ -381,37 +385,46 @@ class RoundsEnd(NamedTuple):
     open: tuple[RoundRange, RoundAnnouncement] | None
     speculation: Speculation | None
     cluster_size: ClusterSize = ClusterSize()
-    answers: tuple[int, ...] = ()
-    broken: Mapping[int, str] = MappingProxyType({})
+    response_starts: tuple[int, ...] = ()
+    poison: Mapping[int, str] = MappingProxyType({})
     last_record: int | None = None
-    asked_at: int = 0
+    requested_at: int = 0
 
 
 def end_of(messages: Sequence[RoundMessage]) -> RoundsEnd:
     """The end of these records of `verdicts`, which include the last announcement if there is any."""
-    cluster_size, asked_at = cluster_size_of(messages), 0
+    cluster_size, requested_at = cluster_size_of(messages), 0
     for message in messages:
-        if message.told.kind == KIND_RESIZE and message.resize().change == ResizeEvent.ASKED:
-            asked_at = message.offset
-    announced = [number for number, message in enumerate(messages) if message.told.kind == KIND_RANGE]
+        if message.record.kind == KIND_RESIZE and message.resize().change == ResizeEvent.REQUESTED:
+            requested_at = message.offset
+    announced = [number for number, message in enumerate(messages) if message.record.kind == KIND_RANGE]
     if not announced:
-        return RoundsEnd(LogPlace(0, 0), Clock(), 0, None, None, cluster_size, asked_at=asked_at)
+        return RoundsEnd(LogPlace(0, 0), Clock(), 0, None, None, cluster_size, requested_at=requested_at)
     at = announced[-1]
-    range_, named = messages[at].told.range, messages[at].named()
+    range_, announcement = messages[at].record.range, messages[at].announcement()
     cluster_size = cluster_size_of(messages[at:])
-    clock, speculation, broken = Clock(range_.watermark_ms, named.marks), None, dict[int, str]()
+    clock, speculation, poison = Clock(range_.watermark_ms, announcement.marks), None, dict[int, str]()
     for message in messages[at + 1 :]:
-        if message.told.kind == KIND_POISON_ROWS:
+        if message.record.kind == KIND_POISON_ROWS:
             # The shards restart under their first speculation.
-            broken, speculation = dict(message.broken_of(named.pages)), None
-        elif message.told.kind == KIND_SPECULATION:
-            speculation = message.speculation_of(named.pages)
-        elif message.told.kind == KIND_OUTCOME:
+            poison, speculation = dict(message.poison_of(announcement.pages)), None
+        elif message.record.kind == KIND_SPECULATION:
+            speculation = message.speculation_of(announcement.pages)
+        elif message.record.kind == KIND_OUTCOME:
             number = message.outcome().next_number
-            end = RoundsEnd(range_.end, clock, number, None, None, cluster_size, named.answers, asked_at=asked_at)
-            return end._replace(last_record=named.last_record)
-    opened = RoundsEnd(range_.start, clock, range_.first_number, (range_, named), speculation, cluster_size)
-    return opened._replace(answers=named.answers, broken=broken, asked_at=asked_at)
+            end = RoundsEnd(
+                range_.end,
+                clock,
+                number,
+                None,
+                None,
+                cluster_size,
+                announcement.response_starts,
+                requested_at=requested_at,
+            )
+            return end._replace(last_record=announcement.last_record)
+    opened = RoundsEnd(range_.start, clock, range_.first_number, (range_, announcement), speculation, cluster_size)
+    return opened._replace(response_starts=announcement.response_starts, poison=poison, requested_at=requested_at)
 
 
 def cluster_size_of(messages: Sequence[RoundMessage]) -> ClusterSize:

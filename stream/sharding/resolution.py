@@ -65,25 +65,25 @@ def resolve(
     merged = merge_candidates(shard_candidates, limits.candidates, final_kinds(limits))
     pages, found = candidate_columns(signatures, scheme.compares_features), empty_search(len(signatures))
     # Shards reject settings under which URLs decide (rounds.py), so any place among the URLs will do.
-    addresses, place = no_urls(len(signatures), 1), np.zeros(len(merged.met.number), np.int64)
+    urls, place = no_urls(len(signatures), 1), np.zeros(len(merged.pairs.number), np.int64)
     preferences = preferences_of_pages(signatures, limits.preference)
-    choose_originals(merged.met, place, merged.answers, preferences, addresses, limits, found)
+    choose_originals(merged.pairs, place, merged.facts, preferences, urls, limits, found)
     sent = SentEntries([one.entries for one in shard_candidates])
-    indexed = IndexedOriginals(found, sent.numbers.astype(np.uint64), sent, addresses)
-    sizes = known_sizes(laid, [one.sizes for one in shard_candidates])
+    indexed = IndexedOriginals(found, sent.numbers.astype(np.uint64), sent, urls)
+    sizes = bucket_sizes(laid, [one.sizes for one in shard_candidates])
     resolution = resolve_record(laid.slots, sizes, indexed, scheme, pages, preferences, round_.first_number, limits)
     resolution = resolution._replace(postings=counted_postings(resolution, laid, sizes, shard_candidates))
     verdicts = verdicts_of(signatures, scheme, indexed, resolution)
     return make_outcome(round_, verdicts, indexed, resolution)
 
 
-def known_sizes(laid: RoundKeys, sizes: Sequence[BucketSizes]) -> NDArray[np.int64]:
+def bucket_sizes(laid: RoundKeys, reported: Sequence[BucketSizes]) -> NDArray[np.int64]:
     """Number of postings in each bucket that may become full; 0 for all other buckets: int64[u]."""
-    known = np.zeros(len(laid.keys), np.int64)
-    for one in sizes:
+    sizes = np.zeros(len(laid.keys), np.int64)
+    for one in reported:
         place, known_here = _places_of(laid, one.keys)
-        known[place] = one.size[known_here]
-    return known
+        sizes[place] = one.size[known_here]
+    return sizes
 
 
 def _places_of(laid: RoundKeys, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -118,9 +118,9 @@ def make_outcome(round_: Round, verdicts: Verdicts, indexed: IndexedOriginals, r
 
     original = np.where(found.number != NOBODY, found.number, numbered(within.number))
     longest = np.where(within.replaced != NOBODY, numbered(within.replaced), found.replaced)
-    named = np.fromiter((entry is not None for entry in verdicts.replaces), np.bool_, len(verdicts))
+    originals = np.fromiter((entry is not None for entry in verdicts.replaces), np.bool_, len(verdicts))
     next_number = round_.first_number + int(np.count_nonzero(resolution.entry != NOBODY))
-    return RoundOutcome(verdicts, resolution.entry, next_number, original, np.where(named, longest, NOBODY))
+    return RoundOutcome(verdicts, resolution.entry, next_number, original, np.where(originals, longest, NOBODY))
 
 
 def marks_of_round(signatures: Signatures, resolved: RoundOutcome) -> TemplateMarks | None:

@@ -1,4 +1,4 @@
-"""Steps of the active resolver: takes over, announces rounds, resolves them, and answers resize requests.
+"""Steps of the active resolver: takes over, announces rounds, resolves them, and processes resize requests.
 
 Its only state is the end of `verdicts`. After a failed write, or one with an unknown outcome, a new resolver starts
 there.
@@ -11,7 +11,7 @@ from spotsieve.state.horizon import Clock
 from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.sharding.messages import (
-    MAKE_ANEW,
+    RECREATE_TOPICS,
     RoundsEnd,
     ShardResponses,
     are_responses_lost,
@@ -135,7 +135,7 @@ class ResolverSteps:
         self._work, self._log = work, log
         self.planner = RoundPlanner(settings, log)
         self.resizing = ResizeState(ClusterSize())
-        self.answers = ShardResponses(0)
+        self.responses = ShardResponses(0)
         self.open: OpenRound | None = None
 
     def take_over(self, end: RoundsEnd) -> Steps[None]:
@@ -144,7 +144,7 @@ class ResolverSteps:
         yield from ReadMatchesOf(size.most)
         spans = yield from MatchesSpans()
         size = size.over(spans[0][1])
-        self.resizing, self.answers = ResizeState(size, end.asked_at), ShardResponses(size.shards)
+        self.resizing, self.responses = ResizeState(size, end.requested_at), ShardResponses(size.shards)
         if size.shards != self._setting:
             yield from Note(
                 "cluster.shards differs from the number of shards in the topic verdicts, which applies; change the "
@@ -153,56 +153,59 @@ class ResolverSteps:
                 is_warning=True,
             )
         # Requests since the last announcement are read again. Newer partitions are read from their end.
-        answers = [*end.answers, *(last for _, last in spans[len(end.answers) :])]
+        starts = [*end.response_starts, *(last for _, last in spans[len(end.response_starts) :])]
         self.planner.begin(end.place, end.clock, end.next_number)
         if end.open is not None:
             yield from self._restore(end, *end.open)
-        yield from SeekMatches(response_offsets(answers, spans))
-        if self.open is not None and are_responses_lost(answers, spans):
+        yield from SeekMatches(response_offsets(starts, spans))
+        if self.open is not None and are_responses_lost(starts, spans):
             yield from self._announce_again(self.open)
 
-    def _restore(self, end: RoundsEnd, range_: RoundRange, named: RoundAnnouncement) -> Steps[None]:
+    def _restore(self, end: RoundsEnd, range_: RoundRange, announcement: RoundAnnouncement) -> Steps[None]:
         """Restore the open round from the log. Raises StateError if the log is another one."""
         yield from LogUntil(range_.end.record_end)
-        records = [one for one in self._log.held if range_.start.record <= one[0] < range_.end.record_end]
-        clock = Clock(range_.watermark_ms, named.marks)
+        records = [one for one in self._log.records if range_.start.record <= one[0] < range_.end.record_end]
+        clock = Clock(range_.watermark_ms, announcement.marks)
         round_ = round_between(records, range_.start, range_.end, range_.first_number, clock)
-        if round_ is None or (round_.last_record, len(round_.signatures)) != (named.last_record, named.pages):
+        if round_ is None or (round_.last_record, len(round_.signatures)) != (
+            announcement.last_record,
+            announcement.pages,
+        ):
             raise StateError(
                 f"log {self._log_name}[{range_.start.record}]",
                 "differs from the log of which rounds were made",
                 None,
-                f"restore that log; or {MAKE_ANEW}",
+                f"restore that log; or {RECREATE_TOPICS}",
             )
-        self.open = yield from self._opened(range_, round_, named)
-        self.open.go_on_without(end.broken)
+        self.open = yield from self._opened(range_, round_, announcement)
+        self.open.exclude(end.poison)
         self.open.speculation = end.speculation
 
-    def _opened(self, range_: RoundRange, round_: Round, named: RoundAnnouncement) -> Steps[OpenRound]:
+    def _opened(self, range_: RoundRange, round_: Round, announcement: RoundAnnouncement) -> Steps[OpenRound]:
         now = (yield from Now()).seconds
-        return OpenRound(range_, round_, named, since=now, waits_since=now)
+        return OpenRound(range_, round_, announcement, since=now, waits_since=now)
 
     def work(self) -> Steps[None]:
         """Announce and resolve rounds. Never returns."""
         while True:
             if self.open is None:
-                yield from self._answer_requests()
+                yield from self._process_requests()
                 if (yield from self._is_due()):
                     yield from self._switch_now()
                 following = self.planner.next()
                 if following is None:
                     if (yield from Rest()):
-                        yield from self._hear()
+                        yield from self._take_messages()
                     continue
-                yield from Publish((yield from self._name(following)))
+                yield from Publish((yield from self._open(following)))
             yield from self._finish()
 
-    def _hear(self) -> Steps[None]:
+    def _take_messages(self) -> Steps[None]:
         """Process responses of shards and resize requests since the last call."""
         for message in (yield from Fetch()):
             if message.topic == self._matches:
-                self.answers.add(message)
-                self.resizing.hear(message)
+                self.responses.add(message)
+                self.resizing.take(message)
 
     def draft(self, kind: int, range_: RoundRange, body: bytes) -> Draft:
         """A record of the present shards."""
@@ -211,42 +214,42 @@ class ResolverSteps:
     def _resize(self, step: Resize) -> Draft:
         return self.draft(KIND_RESIZE, self.planner.here(), write_resize(step))
 
-    def _broken(self, opened: OpenRound) -> Draft:
+    def _poison(self, opened: OpenRound) -> Draft:
         return self.draft(KIND_POISON_ROWS, opened.range, poison_body(opened.round, opened.errors))
 
-    def _answer_requests(self) -> Steps[None]:
+    def _process_requests(self) -> Steps[None]:
         """Publish the responses to new resize requests. From now on, the messages of the requested shards are read."""
         if not self.resizing.has_requests():
             return
-        events = list(self.resizing.answers((yield from HistoryIsWhole())))
+        events = list(self.resizing.responses((yield from HistoryIsWhole())))
         if not events:
             return
         yield from ReadMatchesOf(self.resizing.cluster_size.most)
         for event in events:
             yield from Note(_EVENTS[event.change], {"shards": event.shards})
         offsets = yield from Publish(list(map(self._resize, events)))
-        asked = [at for event, at in zip(events, offsets, strict=True) if event.change == ResizeEvent.ASKED]
-        self.resizing.asked_at = max([self.resizing.asked_at, *asked])
+        requested = [at for event, at in zip(events, offsets, strict=True) if event.change == ResizeEvent.REQUESTED]
+        self.resizing.requested_at = max([self.resizing.requested_at, *requested])
 
     def _is_due(self) -> Steps[bool]:
-        if not self.resizing.cluster_size.asked:
+        if not self.resizing.cluster_size.requested:
             return False
         return self.resizing.due((yield from Now()).time_ms)
 
     def _switch(self) -> Steps[Draft]:
         """Let the new shards respond from the next round on. Returns the record that says so. No round is open."""
-        step, before = self.resizing.switch(), self.answers.shards
-        self.answers = ShardResponses(step.shards)
+        step, before = self.resizing.switch(), self.responses.shards
+        self.responses = ShardResponses(step.shards)
         yield from Note(_EVENTS[step.change], {"shards": step.shards, "before": before})
         return self._resize(step)
 
     def _switch_now(self) -> Steps[None]:
         yield from Publish([(yield from self._switch())])
 
-    def _name(self, round_: Round) -> Steps[list[Draft]]:
+    def _open(self, round_: Round) -> Steps[list[Draft]]:
         """Open a round. Returns the records that announce it."""
-        self.open = yield from self._opened(range_of(round_), round_, self.planner.named(round_))
-        self.answers.forget_before(self.open.range)
+        self.open = yield from self._opened(range_of(round_), round_, self.planner.announcement(round_))
+        self.responses.forget_before(self.open.range)
         return (yield from self._announcement(self.open))
 
     def _announcement(self, opened: OpenRound) -> Steps[list[Draft]]:
@@ -257,27 +260,27 @@ class ResolverSteps:
         """
         # Requests before these positions got their response, because the next resolver does not read them.
         assert not self.resizing.has_requests()
-        opened.named = opened.named._replace(answers=(yield from MatchesPositions()))
-        drafts = [self.draft(KIND_RANGE, opened.range, write_announcement(opened.named))]
+        opened.announcement = opened.announcement._replace(response_starts=(yield from MatchesPositions()))
+        drafts = [self.draft(KIND_RANGE, opened.range, write_announcement(opened.announcement))]
         pending = self.resizing.cluster_size.pending()
         if pending is not None:
             drafts.append(self._resize(pending))
-        return [*drafts, *([self._broken(opened)] if opened.errors else [])]
+        return [*drafts, *([self._poison(opened)] if opened.errors else [])]
 
     def _finish(self) -> Steps[None]:
         """Process responses until the open round is finished."""
         while (opened := self.open) is not None:
-            yield from self._hear()
-            yield from self._answer_requests()
-            if self.answers.too_large(opened.range):
+            yield from self._take_messages()
+            yield from self._process_requests()
+            if self.responses.too_large(opened.range):
                 yield from self._make_smaller(opened, "the response of a shard")
                 continue
-            broken = self.answers.broken(opened.range, len(opened.round.signatures))
-            if broken.keys() - opened.errors.keys():
-                yield from self._go_on_without(opened, broken)
+            poison = self.responses.poison(opened.range, len(opened.round.signatures))
+            if poison.keys() - opened.errors.keys():
+                yield from self._exclude(opened, poison)
             yield from self.resolve(opened)
             if (yield from self._is_missing(opened)) and self.open is opened:
-                lost = are_responses_lost(opened.named.answers, (yield from MatchesSpans()))
+                lost = are_responses_lost(opened.announcement.response_starts, (yield from MatchesSpans()))
                 if lost or not opened.announced_again:
                     yield from self._announce_again(opened)
 
@@ -285,15 +288,15 @@ class ResolverSteps:
         """The result of the round; None while responses are missing."""
         work, round_ = self._work, opened.round
         if opened.shard_candidates is None:
-            opened.awaited = self.answers.missing(opened.range, work.walks)
-            met = self.answers.met(opened.range)
-            if opened.awaited or met is None:
+            opened.awaited = self.responses.missing(opened.range, work.by_host)
+            responses = self.responses.candidates(opened.range)
+            if opened.awaited or responses is None:
                 return None
-            confirmed = self.answers.confirmed(opened.range) if work.walks else None
-            opened.shard_candidates = yield from Compute(lambda: work.shard_candidates(round_, met, confirmed))
+            confirmed = self.responses.confirmed(opened.range) if work.by_host else None
+            opened.shard_candidates = yield from Compute(lambda: work.shard_candidates(round_, responses, confirmed))
             opened.waits_since = (yield from Now()).seconds
         candidates = opened.shard_candidates
-        if not work.walks:
+        if not work.by_host:
             return (yield from Compute(lambda: work.resolve(round_, candidates), "resolve"))
         if opened.speculation is None:
             opened.speculation = yield from Compute(lambda: work.first_speculation(round_, candidates))
@@ -301,41 +304,43 @@ class ResolverSteps:
                 # Shards with an earlier response in memory may speculate otherwise, so the speculation is sent to all.
                 opened.speculation_published = True
                 return ResolveResult(None, b"", opened.speculation)
-        said, speculation = self.answers.resolution(opened.range), opened.speculation
-        resolution = yield from Compute(lambda: work.resolution(round_, said, speculation))
+        messages, speculation = self.responses.resolution(opened.range), opened.speculation
+        resolution = yield from Compute(lambda: work.resolutions_under(round_, messages, speculation))
         shards = range(len(candidates))
         opened.awaited = [shard for shard in shards if shard not in resolution]
         if opened.awaited:
             return None
         opened.waits_since = (yield from Now()).seconds
-        walks = [resolution[shard] for shard in shards]
-        return (yield from Compute(lambda: work.resolve_walks(round_, candidates, walks, speculation), "resolve"))
+        resolutions = [resolution[shard] for shard in shards]
+        return (
+            yield from Compute(lambda: work.merge_resolutions(round_, candidates, resolutions, speculation), "resolve")
+        )
 
     def resolve(self, opened: OpenRound) -> Steps[None]:
         """Publish the result of the round, if all responses are present."""
         outcome = yield from self.outcome(opened)
         if outcome is None:
             return
-        if outcome.broken:
-            yield from PoisonEvent(opened.round, outcome.broken)
-            yield from self._go_on_without(opened, error_texts(outcome.broken))
+        if outcome.poison:
+            yield from PoisonEvent(opened.round, outcome.poison)
+            yield from self._exclude(opened, error_texts(outcome.poison))
         elif outcome.speculation is not None:
             because = "the verdicts of its pages depend on each other"
             if opened.speculations == MOST_SPECULATIONS and (yield from self._halve(opened, because)):
                 return
             opened.speculation, opened.speculations = outcome.speculation, opened.speculations + 1
-            self.answers.forget_walks(opened.range)
+            self.responses.forget_resolutions(opened.range)
             body = write_speculation(outcome.speculation)
             yield from Publish([self.draft(KIND_SPECULATION, opened.range, body)])
             yield from SpeculationEvent()
         elif outcome.resolved is not None:
             yield from self._end(opened, outcome.resolved.next_number, outcome.body)
 
-    def _go_on_without(self, opened: OpenRound, errors: Mapping[int, str]) -> Steps[None]:
+    def _exclude(self, opened: OpenRound, errors: Mapping[int, str]) -> Steps[None]:
         """Exclude poison pages from the open round. errors: error texts by row"""
-        opened.go_on_without(errors)
+        opened.exclude(errors)
         opened.waits_since = (yield from Now()).seconds
-        yield from Publish([self._broken(opened)])
+        yield from Publish([self._poison(opened)])
 
     def _announce_again(self, opened: OpenRound) -> Steps[None]:
         """Announce the open round again, so that the shards send lost responses again.
@@ -346,9 +351,9 @@ class ResolverSteps:
         yield from Note(
             "responses of shards may be lost from the topic matches; the round is announced again", is_warning=True
         )
-        opened.forget_answers()
+        opened.forget_results()
         opened.waits_since, opened.announced_again = (yield from Now()).seconds, True
-        yield from self._answer_requests()
+        yield from self._process_requests()
         yield from Publish((yield from self._announcement(opened)))
 
     def _end(self, opened: OpenRound, next_number: int, body: bytes) -> Steps[None]:
@@ -362,7 +367,7 @@ class ResolverSteps:
         records = [record, (yield from self._switch())] if (yield from self._is_due()) else [record]
         following = self.planner.next()
         if following is not None:
-            records += yield from self._name(following)
+            records += yield from self._open(following)
         yield from Publish(records)
         seconds = (yield from Now()).seconds - opened.since
         yield from RoundEnd(len(opened.round.signatures), seconds)
@@ -380,10 +385,10 @@ class ResolverSteps:
                 pages,
                 "judge in one process (remove cluster.shards)",
             )
-        self.answers.forget_too_large(opened.range)
+        self.responses.forget_too_large(opened.range)
         if not opened.errors:
             text = f"{what} about this page exceeds {self._most_bytes} bytes"
-            yield from self._go_on_without(opened, {0: text})
+            yield from self._exclude(opened, {0: text})
 
     def _halve(self, opened: OpenRound, because: str) -> Steps[bool]:
         """Announce a round with half of the pages instead. Returns whether the round could be cut."""
@@ -391,7 +396,7 @@ class ResolverSteps:
         if smaller is None:
             return False
         yield from Note("a round is announced again with fewer pages", {"because": because, "pages": pages // 2})
-        yield from Publish((yield from self._name(smaller)))
+        yield from Publish((yield from self._open(smaller)))
         return True
 
     def _is_missing(self, opened: OpenRound) -> Steps[bool]:
@@ -404,7 +409,7 @@ class ResolverSteps:
 
 
 _EVENTS: Mapping[ResizeEvent, str] = {
-    ResizeEvent.ASKED: "a resize begins; it waits until the new shards are ready",
+    ResizeEvent.REQUESTED: "a resize begins; it waits until the new shards are ready",
     ResizeEvent.SWITCHED: "the resize ends: the new shards take over",
     ResizeEvent.CANCELLED: "the resize was cancelled on request",
     ResizeEvent.REFUSED: "a resize request was refused: it does not fit the present number of shards, or the log or "

@@ -37,9 +37,9 @@ GROWTH = 8
 
 
 class LogWindow(Protocol):
-    """The log records in memory. held: (offset, record), ascending"""
+    """The log records in memory. records: (offset, record), ascending"""
 
-    held: deque[tuple[int, LogRecord]]
+    records: deque[tuple[int, LogRecord]]
 
     def drop_before(self, offset: int) -> None:
         """Drop the records before this offset."""
@@ -71,12 +71,12 @@ class RoundPlanner:
     def next(self) -> Round | None:
         """The next round from the records in memory; None if they have no pages."""
         self._log.drop_before(self.place.record)
-        for offset, _ in takewhile(lambda one: not has_pages(one[1]), self._log.held):
+        for offset, _ in takewhile(lambda one: not has_pages(one[1]), self._log.records):
             # Records without pages, such as pages to forget: every shard applies them by itself.
             self.place = LogPlace(offset + 1, 0)
         place = self.place
         self._log.drop_before(place.record)
-        records = list(takewhile(lambda one: has_pages(one[1]), self._log.held))
+        records = list(takewhile(lambda one: has_pages(one[1]), self._log.records))
         if not records:
             return None
         return next_round(records, place.page, self._clock, self._next_number, self._step_ms, self._most)
@@ -88,10 +88,10 @@ class RoundPlanner:
         smaller = self.next()
         return smaller if smaller is not None and len(smaller.signatures) < pages else None
 
-    def named(self, round_: Round) -> RoundAnnouncement:
+    def announcement(self, round_: Round) -> RoundAnnouncement:
         """The announcement of a round, without the offsets of its responses."""
         records = list[AnnouncedRecord]()
-        for offset, record in self._log.held:
+        for offset, record in self._log.records:
             if LogPlace(offset, 0) >= round_.end:
                 break
             begin = round_.start.page if offset == round_.start.record else 0
@@ -118,7 +118,7 @@ class OpenRound:
 
     range: RoundRange
     round: Round
-    named: RoundAnnouncement
+    announcement: RoundAnnouncement
     shard_candidates: list[ShardCandidates] | None = None
     speculation: Speculation | None = None
     errors: dict[int, str] = field(default_factory=dict)
@@ -130,13 +130,13 @@ class OpenRound:
     since: float = 0.0
     waits_since: float = 0.0
 
-    def go_on_without(self, errors: Mapping[int, str]) -> None:
+    def exclude(self, errors: Mapping[int, str]) -> None:
         """Exclude poison pages, and drop all intermediate results. errors: error texts by row"""
         self.errors = {**errors, **self.errors}
         self.round = exclude_pages(self.round, errors)
-        self.forget_answers()
+        self.forget_results()
 
-    def forget_answers(self) -> None:
+    def forget_results(self) -> None:
         """Drop all intermediate results, so that the round is resolved again."""
         self.shard_candidates, self.speculation, self.speculation_published = None, None, False
 
@@ -144,13 +144,13 @@ class OpenRound:
 class ResolveResult(NamedTuple):
     """The outcome of a round with its encoded body, or a corrected speculation for another sequential resolution.
 
-    broken: errors of poison pages, by row; if there are any, the other fields are not valid
+    poison: errors of poison pages, by row; if there are any, the other fields are not valid
     """
 
     resolved: RoundOutcome | None
     body: bytes
     speculation: Speculation | None
-    broken: Mapping[int, Exception] = MappingProxyType({})
+    poison: Mapping[int, Exception] = MappingProxyType({})
 
 
 class ResolverWork:
@@ -161,19 +161,19 @@ class ResolverWork:
         self._limits = limits_in_shards(settings, scheme)
 
     @property
-    def walks(self) -> bool:
+    def by_host(self) -> bool:
         """Whether shards resolve the pages of their hosts before the resolver does."""
-        return self._scheme.bars is not None
+        return self._scheme.host_thresholds is not None
 
     def shard_candidates(
-        self, round_: Round, answers: Sequence[RoundMessage], confirmed: Sequence[RoundMessage] | None
+        self, round_: Round, responses: Sequence[RoundMessage], confirmed: Sequence[RoundMessage] | None
     ) -> list[ShardCandidates]:
         """The candidates of all shards, in shard order. confirmed: their confirmations, or None if shards send none"""
         if confirmed is None:
-            met = [one.candidates_of(round_, False) for one in answers]
+            candidates = [one.candidates_of(round_, False) for one in responses]
         else:
-            met = confirmed_candidates(round_, answers, confirmed)
-        return without_excluded(met, round_)
+            candidates = confirmed_candidates(round_, responses, confirmed)
+        return without_excluded(candidates, round_)
 
     def first_speculation(self, round_: Round, shard_candidates: Sequence[ShardCandidates]) -> Speculation:
         """The speculation that every shard derives from these candidates."""
@@ -188,52 +188,54 @@ class ResolverWork:
         resolved = resolve(round_, laid, self._scheme, self._limits, shard_candidates)
         return ResolveResult(resolved, write_outcome(resolved), None)
 
-    def resolution(
-        self, round_: Round, resolution: Mapping[int, Sequence[RoundMessage]], speculation: Speculation
+    def resolutions_under(
+        self, round_: Round, resolutions_under: Mapping[int, Sequence[RoundMessage]], speculation: Speculation
     ) -> dict[int, HostResolutions]:
-        """The resolutions under this speculation, by shard. resolution: all resolution messages, by shard
+        """The resolutions under this speculation, by shard. resolutions_under: all resolution messages, by shard
 
         A resolution from before the exclusion of a page has another speculation, or contains that page.
         """
         excluded = is_excluded(round_)
 
-        def found(said: Sequence[RoundMessage]) -> HostResolutions | None:
-            each = (one.resolutions_of(round_) for one in reversed(said))
-            fits = (walks for walks, under in each if under.equals(speculation) and not excluded[walks.rows].any())
+        def found(messages: Sequence[RoundMessage]) -> HostResolutions | None:
+            each = (one.resolutions_of(round_) for one in reversed(messages))
+            fits = (
+                by_host for by_host, under in each if under.equals(speculation) and not excluded[by_host.rows].any()
+            )
             return next(fits, None)
 
         # Present resolutions are decoded while other shards still work.
-        of_all = ((shard, found(said)) for shard, said in resolution.items())
-        return {shard: walks for shard, walks in of_all if walks is not None}
+        of_all = ((shard, found(messages)) for shard, messages in resolutions_under.items())
+        return {shard: by_host for shard, by_host in of_all if by_host is not None}
 
-    def resolve_walks(
+    def merge_resolutions(
         self,
         round_: Round,
         shard_candidates: Sequence[ShardCandidates],
-        walks: Sequence[HostResolutions],
+        by_host: Sequence[HostResolutions],
         speculation: Speculation,
     ) -> ResolveResult:
         """The outcome, or a corrected speculation if a page depends on a wrong one."""
         scheme = self._scheme
-        check_originals(round_, shard_candidates, dict(enumerate(walks)))
+        check_originals(round_, shard_candidates, dict(enumerate(by_host)))
 
         def check(trial: Round) -> SpeculationCheck:
-            met, found, used = (
+            candidates, found, used = (
                 without_excluded(shard_candidates, trial),
-                resolutions_without_excluded(walks, trial),
+                resolutions_without_excluded(by_host, trial),
                 speculation.without(trial.excluded),
             )
-            return check_speculation(trial, scheme, self._limits, met, found, used)
+            return check_speculation(trial, scheme, self._limits, candidates, found, used)
 
         # Isolated separately from the outcome, which is not computed after a wrong speculation: otherwise a poison page
         # of the outcome could hide behind a poison page of the check.
-        checked, broken = _isolated(round_, check)
-        if broken or checked.speculation is not None:
-            return ResolveResult(None, b"", checked.speculation, broken)
+        checked, poison = _isolated(round_, check)
+        if poison or checked.speculation is not None:
+            return ResolveResult(None, b"", checked.speculation, poison)
 
         def resolve_without(trial: Round) -> ResolveResult:
-            met, found = without_excluded(shard_candidates, trial), resolutions_without_excluded(walks, trial)
-            resolved = merge_resolutions(trial, scheme, met, found, checked.postings)
+            candidates, found = without_excluded(shard_candidates, trial), resolutions_without_excluded(by_host, trial)
+            resolved = merge_resolutions(trial, scheme, candidates, found, checked.postings)
             return ResolveResult(resolved, write_outcome(resolved), None)
 
         return _outcome(round_, resolve_without)
@@ -246,5 +248,5 @@ def _isolated(round_: Round, work: Callable[[Round], Result]) -> tuple[Result, M
 
 def _outcome(round_: Round, work: Callable[[Round], ResolveResult]) -> ResolveResult:
     """Resolve a round, or return the errors of its poison pages."""
-    outcome, broken = _isolated(round_, work)
-    return outcome._replace(broken=broken)
+    outcome, poison = _isolated(round_, work)
+    return outcome._replace(poison=poison)

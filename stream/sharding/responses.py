@@ -34,54 +34,54 @@ from spotsieve.stream.sign.schemes import Scheme
 
 
 def find_shard_candidates(
-    signatures: Signatures, held: ShardReads, scheme: Scheme, view: StateView, limits: Limits, share: Share
+    signatures: Signatures, reads: ShardReads, scheme: Scheme, view: StateView, limits: Limits, share: Share
 ) -> ShardCandidates:
     """Candidates of the pages of a round under keys that are not mixed with a host.
 
     view: the live part of the shard's state by the clock of the round  limits: with the scheme's own candidate limit
     """
-    listed = limits._replace(candidates=_listed(held, limits))
-    if scheme.bars is None:
-        return _answer_confirmed(signatures, held.own, view, scheme, listed)
-    return _answer_met(held.of_host(False), listed, _own_attempts(signatures, view, share))
+    listed = limits._replace(candidates=_listed(reads, limits))
+    if scheme.host_thresholds is None:
+        return _confirmed_response(signatures, reads.own, view, scheme, listed)
+    return _candidate_response(reads.of_host(False), listed, _own_pending_verdicts(signatures, view, share))
 
 
-def find_host_candidates(held: ShardReads, limits: Limits) -> ShardCandidates:
+def find_host_candidates(reads: ShardReads, limits: Limits) -> ShardCandidates:
     """Candidates of the pages of the shard's hosts under keys that are mixed with their hosts, for this shard only.
 
     The shard holds the entries of all pages of its hosts, so no other shard has to confirm them.
     """
-    met = _answer_met(held.of_host(True), limits._replace(candidates=limits.candidates + 1), {})
-    return met._replace(said=np.full(len(met.number), OF_HOST, np.uint8))
+    pairs = _candidate_response(reads.of_host(True), limits._replace(candidates=limits.candidates + 1), {})
+    return pairs._replace(result=np.full(len(pairs.number), OF_HOST, np.uint8))
 
 
-def _answer_confirmed(
+def _confirmed_response(
     signatures: Signatures, own: OwnKeys, view: StateView, scheme: Scheme, limits: Limits
 ) -> ShardCandidates:
     """The response of a scheme that confirms candidates. limits: with the number of listed candidates"""
     buckets = own.buckets
-    met = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
+    pairs = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
     pages = candidate_columns(signatures, scheme.compares_features)
-    numbers, place = np.unique(met.number, return_inverse=True)
-    pairs = len(place)
-    kept, accepted = np.zeros(pairs, np.bool_), met.proof != 0
-    score, length = np.full(pairs, np.nan), np.zeros(pairs, np.int64)
+    numbers, place = np.unique(pairs.number, return_inverse=True)
+    count = len(place)
+    is_sent, accepted = np.zeros(count, np.bool_), pairs.proof != 0
+    score, length = np.full(count, np.nan), np.zeros(count, np.int64)
     indexed: IndexedPages | None = None
-    if pairs:
+    if count:
         indexed = view.indexed(numbers.astype(np.uint64))
-        answers = confirm_candidates(met, place, indexed, scheme, pages, limits)
-        candidate = np.flatnonzero(met.proof == 0)
-        accepted[candidate] = answers.confirmed.accepted[answers.row[candidate]]
-        score[candidate] = answers.confirmed.score[answers.row[candidate]]
-        length[:] = answers.preference
+        facts = confirm_candidates(pairs, place, indexed, scheme, pages, limits)
+        candidate = np.flatnonzero(pairs.proof == 0)
+        accepted[candidate] = facts.confirmed.accepted[facts.row[candidate]]
+        score[candidate] = facts.confirmed.score[facts.row[candidate]]
+        length[:] = facts.preference
         _keep_kernel(
-            met, accepted, answers.preference, preferences_of_pages(signatures, limits.preference).own, limits, kept
+            pairs, accepted, facts.preference, preferences_of_pages(signatures, limits.preference).own, limits, is_sent
         )
-    said = np.where(accepted & (met.proof == 0), np.uint8(ACCEPTED), np.uint8(REFUSED))
-    sent = distinct(place[kept & accepted])
+    result = np.where(accepted & (pairs.proof == 0), np.uint8(ACCEPTED), np.uint8(REFUSED))
+    sent = distinct(place[is_sent & accepted])
     return ShardCandidates(
         _postings(own, buckets),
-        *_kept_pairs(met, kept, said, score, length),
+        *_sent_pairs(pairs, is_sent, result, score, length),
         _near_sizes(own, buckets, limits.cap),
         numbers[sent],
         _by_number(numbers[sent], indexed.entries(sent)) if indexed is not None else {},
@@ -90,18 +90,20 @@ def _answer_confirmed(
     )
 
 
-def _answer_met(own: OwnKeys, limits: Limits, pending_verdicts: Mapping[int, PendingVerdict]) -> ShardCandidates:
+def _candidate_response(
+    own: OwnKeys, limits: Limits, pending_verdicts: Mapping[int, PendingVerdict]
+) -> ShardCandidates:
     """The response where the shard that holds an entry confirms it (confirmation.py).
 
     limits: with the number of listed candidates  pending_verdicts: by page
     """
     buckets = own.buckets
-    met = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
-    pairs = len(met.number)
-    unknown = np.zeros(pairs, np.uint8), np.full(pairs, np.nan), np.zeros(pairs, np.int64)
+    pairs = find_candidates(own.slots, buckets, limits.candidates, final_kinds(limits))
+    count = len(pairs.number)
+    unknown = np.zeros(count, np.uint8), np.full(count, np.nan), np.zeros(count, np.int64)
     return ShardCandidates(
         _postings(own, buckets),
-        *_kept_pairs(met, np.ones(pairs, np.bool_), *unknown),
+        *_sent_pairs(pairs, np.ones(count, np.bool_), *unknown),
         _near_sizes(own, buckets, limits.cap),
         np.empty(0, np.int64),
         {},
@@ -110,16 +112,16 @@ def _answer_met(own: OwnKeys, limits: Limits, pending_verdicts: Mapping[int, Pen
     )
 
 
-def _listed(held: ShardReads, limits: Limits) -> int:
+def _listed(reads: ShardReads, limits: Limits) -> int:
     """Number of candidates that a shard lists: one more than the limit.
 
     It is unlimited where a candidate may be decisive in another shard.
     """
-    mixed = not held.all_decide and held.decided & ~final_kinds(limits)
+    mixed = not reads.all_decide and reads.decided & ~final_kinds(limits)
     return NEVER if mixed else limits.candidates + 1
 
 
-def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict[int, PendingVerdict]:
+def _own_pending_verdicts(signatures: Signatures, view: StateView, share: Share) -> dict[int, PendingVerdict]:
     """The pending verdicts of pages whose ids belong to the shard, by page.
 
     The original of some of them may be gone.
@@ -127,7 +129,7 @@ def _own_attempts(signatures: Signatures, view: StateView, share: Share) -> dict
     own = shards_of_pages(signatures, share.shards) == share.number
     rows = np.flatnonzero(own & is_judged(signatures.status))
     found = view.pending_verdicts(page_ids_at(signatures, rows))
-    return {row: attempt for row, attempt in zip(rows.tolist(), found, strict=True) if attempt is not None}
+    return {row: pending for row, pending in zip(rows.tolist(), found, strict=True) if pending is not None}
 
 
 def _by_number(numbers: NDArray[np.int64], entries: Sequence[Entry]) -> dict[int, Entry]:
@@ -149,10 +151,10 @@ def _near_sizes(own: OwnKeys, buckets: Buckets, cap: int) -> BucketSizes:
     return BucketSizes(own.keys[near], sizes[near])
 
 
-def _kept_pairs(
-    met: CandidatePairs,
-    kept: NDArray[np.bool_],
-    said: NDArray[np.uint8],
+def _sent_pairs(
+    pairs: CandidatePairs,
+    is_sent: NDArray[np.bool_],
+    result: NDArray[np.uint8],
     score: NDArray[np.float64],
     length: NDArray[np.int64],
 ) -> tuple[
@@ -165,31 +167,31 @@ def _kept_pairs(
     NDArray[np.float64],
     NDArray[np.int64],
 ]:
-    """The pairs to send, as the columns of ShardCandidates from `bounds` on. kept: bool[m]"""
-    before = bounds_of(kept)
+    """The pairs to send, as the columns of ShardCandidates from `bounds` on. is_sent: bool[m]"""
+    before = bounds_of(is_sent)
     return (
-        before[met.bounds],
-        met.number[kept],
-        met.proof[kept],
-        met.kinds[kept],
-        met.distance[kept],
-        said[kept],
-        np.where(said == ACCEPTED, score, np.nan)[kept],
-        length[kept],
+        before[pairs.bounds],
+        pairs.number[is_sent],
+        pairs.proof[is_sent],
+        pairs.kinds[is_sent],
+        pairs.distance[is_sent],
+        result[is_sent],
+        np.where(result == ACCEPTED, score, np.nan)[is_sent],
+        length[is_sent],
     )
 
 
 @kernel
-def _keep_kernel(met, accepted, entry_preferences, preference, limits, kept):
-    # met: CandidatePairs of m pairs  accepted: bool[m]  entry_preferences: float64[m], of the entries
-    # preference: float64[n], of the pages  limits: Limits  ->  kept: bool[m]
+def _keep_kernel(pairs, accepted, entry_preferences, preference, limits, is_sent):
+    # pairs: CandidatePairs of m pairs  accepted: bool[m]  entry_preferences: float64[m], of the entries
+    # preference: float64[n], of the pages  limits: Limits  ->  is_sent: bool[m]
     for page in range(len(preference)):
         settled = False
-        for at in range(met.bounds[page], met.bounds[page + 1]):
-            proof = met.proof[at]
+        for at in range(pairs.bounds[page], pairs.bounds[page + 1]):
+            proof = pairs.proof[at]
             if settled and not proof:
                 continue
-            kept[at] = True
+            is_sent[at] = True
             if accepted[at] and not supersedes(preference[page], entry_preferences[at], proof, PLAIN_PAIR, limits):
                 settled = True
                 if proof:

@@ -151,21 +151,21 @@ def _before_known(signatures: Signatures, marks: Sequence[RoundMark]) -> int:
     """Number of pages before the first one that an earlier record commits."""
     if not any(mark.end < len(signatures) for mark in marks):
         return len(signatures)
-    told, coming = CommittedPages(), deque(marks)
+    committed, coming = CommittedPages(), deque(marks)
     for page, page_id in enumerate(page_ids_of(signatures)):
         while coming and coming[0].end <= page:
-            told.add(coming.popleft().committed)
-        if page_id in told:
+            committed.add(coming.popleft().committed)
+        if page_id in committed:
             return page
     return len(signatures)
 
 
 def _lies_below_own_marks(record: LogRecord) -> bool:
     """Whether a record commits pages of its own: these were submitted again much later."""
-    told = CommittedPages()
+    committed = CommittedPages()
     for mark in record.committed:
-        told.add(mark)
-    return any(page_id in told for page_id in page_ids_of(record.signatures))
+        committed.add(mark)
+    return any(page_id in committed for page_id in page_ids_of(record.signatures))
 
 
 def has_pages(record: LogRecord) -> bool:

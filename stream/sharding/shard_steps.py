@@ -11,7 +11,7 @@ from spotsieve.stream.base.errors import StateError
 from spotsieve.stream.sharding.candidates import Speculation
 from spotsieve.stream.sharding.keys import ShardReads
 from spotsieve.stream.sharding.messages import (
-    MAKE_ANEW,
+    RECREATE_TOPICS,
     RoundMessage,
     ShardResponses,
     combined_checksum,
@@ -59,14 +59,14 @@ _TAKE_SNAPSHOTS = (
 class ShardResponse(NamedTuple):
     """The response of a shard to a round.
 
-    held: the buckets and entries that were read for it
+    reads: the buckets and entries that were read for it
     body: the body of the record
-    broken: errors of poison pages, by row; if there are any, the body is not sent
+    poison: errors of poison pages, by row; if there are any, the body is not sent
     """
 
-    held: ShardReads
+    reads: ShardReads
     body: bytes
-    broken: Mapping[int, Exception]
+    poison: Mapping[int, Exception]
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class ShardRound:
     """An announced round without an outcome.
 
     excluded: rows of poison pages, which the round continues without
-    round, held: set once the shard has responded
+    round, reads: set once the shard has responded
     speculation: from the resolver, or None for the first speculation
     confirmed: combined checksum of the candidates that this shard has confirmed
     resolution: whether the shard has sent its resolution under the present speculation
@@ -83,10 +83,10 @@ class ShardRound:
     """
 
     range: RoundRange
-    named: RoundAnnouncement
+    announcement: RoundAnnouncement
     excluded: tuple[int, ...] = ()
     round: Round | None = None
-    held: ShardReads | None = None
+    reads: ShardReads | None = None
     speculation: Speculation | None = None
     confirmed: int | None = None
     resolution: bool = False
@@ -110,11 +110,11 @@ class FindCandidates(Action[ShardResponse]):
 
 @dataclass(frozen=True, slots=True)
 class Confirm(Action[ShardResponse]):
-    """Confirm candidates whose entries the shard holds. answers: of all shards"""
+    """Confirm candidates whose entries the shard holds. responses: of all shards"""
 
     round: Round
-    held: ShardReads
-    answers: Sequence[RoundMessage]
+    reads: ShardReads
+    responses: Sequence[RoundMessage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +122,18 @@ class ResolveHosts(Action[ShardResponse]):
     """Resolve the pages of the shard's hosts. speculation: None for the first one"""
 
     round: Round
-    held: ShardReads
-    answers: Sequence[RoundMessage]
+    reads: ShardReads
+    responses: Sequence[RoundMessage]
     confirmed: Sequence[RoundMessage]
     speculation: Speculation | None
 
 
 @dataclass(frozen=True, slots=True)
 class IndexOutcome(Action[None]):
-    """Index the outcome of a round, in one atomic write. held: None if the shard has not responded to it"""
+    """Index the outcome of a round, in one atomic write. reads: None if the shard has not responded to it"""
 
     round: Round
-    held: ShardReads | None
+    reads: ShardReads | None
     outcome: RoundMessage
 
 
@@ -186,10 +186,10 @@ def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
             f"shard {share.number} of {share.shards} is not needed any more, because the number of shards is now "
             f"{cluster_size.shards}; delete its state directory"
         )
-    asked = f", and {cluster_size.asked} are requested" if cluster_size.asked else ""
+    requested = f", and {cluster_size.requested} are requested" if cluster_size.requested else ""
     raise StateError(
         f"shard {share.number} of {share.shards}",
-        f"does not belong to this cluster: there are {cluster_size.shards} shards{asked}",
+        f"does not belong to this cluster: there are {cluster_size.shards} shards{requested}",
         None,
         f"set cluster.shards = {cluster_size.shards}; or request {share.shards} first (spotsieve shards resize)",
     )
@@ -198,14 +198,14 @@ def check_wanted(share: Share, cluster_size: ClusterSize, is_new: bool) -> None:
 class ShardSteps:
     """The steps of one shard."""
 
-    def __init__(self, share: Share, walks: bool, verdicts: str, most_bytes: int) -> None:
-        """walks: whether shards resolve the pages of their hosts, because the scheme has a host memory
+    def __init__(self, share: Share, by_host: bool, verdicts: str, most_bytes: int) -> None:
+        """by_host: whether shards resolve the pages of their hosts, because the scheme has a host memory
 
         verdicts: the name of that topic  most_bytes: limit of a record
         """
-        self._share, self._walks, self._verdicts, self._most_bytes = share, walks, verdicts, most_bytes
+        self._share, self._by_host, self._verdicts, self._most_bytes = share, by_host, verdicts, most_bytes
         self._inbox = deque[RoundMessage]()
-        self.answers = ShardResponses(share.shards)
+        self.responses = ShardResponses(share.shards)
         self.cluster_size = ClusterSize()
         self.open: ShardRound | None = None
         self._listening, self._reported = False, float("-inf")
@@ -218,7 +218,7 @@ class ShardSteps:
     def prefetches(self, offset: int, record: LogRecord) -> bool:
         """Whether to prefetch the buckets of a log record: its pages are of a round that this shard will respond to."""
         opened = self.open
-        is_answered = opened is not None and opened.held is not None and offset < opened.range.end.record
+        is_answered = opened is not None and opened.reads is not None and offset < opened.range.end.record
         return has_pages(record) and not is_answered and not self.fills
 
     def start(self, indexed_by: OutcomeRef | None) -> Steps[None]:
@@ -229,9 +229,9 @@ class ShardSteps:
         now = yield from PresentSize()
         check_wanted(self._share, now, indexed_by is None)
         begin, end = yield from VerdictsSpan()
-        yield from self._go_on(indexed_by, begin, end, now)
+        yield from self._continue(indexed_by, begin, end, now)
         while self._inbox or (yield from VerdictsPosition()) < end:
-            yield from self._hear()
+            yield from self._take_messages()
             yield from self._check_still_wanted()
         # The records after the state's position may not include the number of shards; the end of the topic does.
         self.cluster_size = self.cluster_size if self.cluster_size.shards else now
@@ -241,7 +241,7 @@ class ShardSteps:
                 {"shards": self._share.shards, "answering": now.shards},
             )
 
-    def _go_on(self, indexed_by: OutcomeRef | None, begin: int, end: int, now: ClusterSize) -> Steps[None]:
+    def _continue(self, indexed_by: OutcomeRef | None, begin: int, end: int, now: ClusterSize) -> Steps[None]:
         """Read on behind the outcome that the state was last indexed by, and check that outcome.
 
         begin, end: offsets of `verdicts`
@@ -249,7 +249,7 @@ class ShardSteps:
         """
         if indexed_by is None:
             if begin:
-                raise self._unfillable(begin, now)
+                raise self._cannot_fill(begin, now)
             yield from SeekVerdicts(0)
             return
         found: RoundMessage | None = None
@@ -272,11 +272,11 @@ class ShardSteps:
                 f"does not hold outcome {indexed_by.offset}, by which this shard was indexed last: the topic was "
                 "recreated or lost it",
                 None,
-                f"restore the topic; or {MAKE_ANEW}",
+                f"restore the topic; or {RECREATE_TOPICS}",
             )
         yield from SeekVerdicts(indexed_by.offset + 1)
 
-    def _unfillable(self, begin: int, now: ClusterSize) -> StateError:
+    def _cannot_fill(self, begin: int, now: ClusterSize) -> StateError:
         """The error of an empty shard that cannot be filled. No advice may harm the shards that respond."""
         then = "restore a snapshot of this shard (spotsieve state restore), or copy the directory of its hot standby"
         if self._share.shards != now.shards:
@@ -298,10 +298,10 @@ class ShardSteps:
                 yield from self._report()
                 yield from self._check_still_wanted()
             else:
-                yield from self._listen()
+                yield from self._seek_responses()
                 yield from self._respond()
             before, filled = self.cluster_size, self.fills
-            yield from self._hear()
+            yield from self._take_messages()
             if not self.cluster_size.needs(self._share.shards):
                 yield from self._check_still_wanted(not before.shards)
             if filled and not self.fills:
@@ -311,7 +311,7 @@ class ShardSteps:
         """End if the last record of `verdicts` does not need this shard, whatever the shard has read so far."""
         check_wanted(self._share, (yield from PresentSize()), is_new)
 
-    def _listen(self) -> Steps[None]:
+    def _seek_responses(self) -> Steps[None]:
         """Begin to read the responses of all shards, from the first open round on that this shard responds to.
 
         The announcement of the round has their first offsets. From later offsets, a quick response would be missed.
@@ -319,10 +319,10 @@ class ShardSteps:
         opened = self.open
         if self._listening or opened is None:
             return
-        self._listening, answers = True, opened.named.answers
+        self._listening, responses = True, opened.announcement.response_starts
         spans = yield from MatchesSpans()
-        known = response_offsets(answers, spans)
-        yield from SeekMatches([*known, *(begin for begin, _ in spans[len(known) :])])
+        starts = response_offsets(responses, spans)
+        yield from SeekMatches([*starts, *(begin for begin, _ in spans[len(starts) :])])
 
     def _report(self) -> Steps[None]:
         """Report the fill progress to the resolver if a second has passed."""
@@ -336,57 +336,57 @@ class ShardSteps:
         progress = write_fill_progress(FillProgress(end - at <= NEAR_OFFSETS, at))
         yield from Send(Draft(KIND_FILL_PROGRESS, self._share.shards, (yield from Place()), progress))
 
-    def _hear(self) -> Steps[None]:
+    def _take_messages(self) -> Steps[None]:
         """Process the messages since the last call."""
         self._inbox.extend((yield from Fetch()))
         while self._inbox:
             message = self._inbox[0]
             yield from self._take(message)
             self._inbox.popleft()
-            if self.fills and message.told.kind == KIND_OUTCOME:
+            if self.fills and message.record.kind == KIND_OUTCOME:
                 yield from self._report()
                 yield from self._check_still_wanted()
 
     def _take(self, message: RoundMessage) -> Steps[None]:
-        record = message.told
+        record = message.record
         if message.topic != self._verdicts:
             if record.kind != KIND_RESOLUTIONS:  # Resolutions are for the resolver.
-                self.answers.add(message)
+                self.responses.add(message)
             return
         self.cluster_size = message.cluster_size(self.cluster_size)
         opened = self.open
         is_open = opened is not None and record.range == opened.range
         if record.kind == KIND_RANGE:
             if opened is not None and is_open:
-                yield from self._send_again(opened, message.named())
+                yield from self._send_again(opened, message.announcement())
             else:
-                self.open = ShardRound(record.range, message.named())
-            self.answers.forget_before(record.range)
+                self.open = ShardRound(record.range, message.announcement())
+            self.responses.forget_before(record.range)
         elif record.kind == KIND_POISON_ROWS and opened is not None and is_open:
-            excluded = tuple(message.broken_of(opened.named.pages))
+            excluded = tuple(message.poison_of(opened.announcement.pages))
             if excluded != opened.excluded:
-                self.open = ShardRound(record.range, opened.named, excluded)
+                self.open = ShardRound(record.range, opened.announcement, excluded)
         elif record.kind == KIND_SPECULATION and opened is not None and is_open:
-            opened.speculation, opened.resolution = message.speculation_of(opened.named.pages), False
+            opened.speculation, opened.resolution = message.speculation_of(opened.announcement.pages), False
         elif record.kind == KIND_OUTCOME:
             yield from self._index(message)
 
-    def _send_again(self, opened: ShardRound, named: RoundAnnouncement) -> Steps[None]:
+    def _send_again(self, opened: ShardRound, announcement: RoundAnnouncement) -> Steps[None]:
         """Send the responses again that are before the announced offset: the round was announced again.
 
         What is computed stays, and a response that is behind the announced offset is not sent twice. The resolver
         begins with the first speculation.
         """
-        opened.named = named
+        opened.announcement = announcement
         if opened.speculation is not None:
             opened.speculation, opened.resolution = None, False
             opened.sent.pop(KIND_RESOLUTIONS, None)
         number = self._share.number
-        if self.fills or number >= len(named.answers):
+        if self.fills or number >= len(announcement.response_starts):
             return
         end = (yield from MatchesSpans())[number][1]
         for kind, (offset, draft) in list(opened.sent.items()):
-            if not named.answers[number] <= offset < end:
+            if not announcement.response_starts[number] <= offset < end:
                 opened.sent[kind] = (yield from Send(draft)), draft
 
     def _respond(self) -> Steps[None]:
@@ -394,25 +394,25 @@ class ShardSteps:
         opened = self.open
         if opened is None or opened.refused:
             return
-        if opened.held is None:
+        if opened.reads is None:
             round_ = yield from self._cut(opened)
             response = yield from FindCandidates(round_)
-            if not (yield from self._say(opened, round_, KIND_CANDIDATES, response)):
+            if not (yield from self._send_response(opened, round_, KIND_CANDIDATES, response)):
                 return
-            opened.held = response.held
-        answers = self.answers.met(opened.range)
-        if not self._walks or answers is None or opened.round is None:
+            opened.reads = response.reads
+        responses = self.responses.candidates(opened.range)
+        if not self._by_host or responses is None or opened.round is None:
             return
-        if opened.confirmed != combined_checksum(answers):
-            response = yield from Confirm(opened.round, opened.held, answers)
-            if not (yield from self._say(opened, opened.round, KIND_CONFIRMATIONS, response)):
+        if opened.confirmed != combined_checksum(responses):
+            response = yield from Confirm(opened.round, opened.reads, responses)
+            if not (yield from self._send_response(opened, opened.round, KIND_CONFIRMATIONS, response)):
                 return
-            opened.confirmed = combined_checksum(answers)
-        confirmed = self.answers.confirmed(opened.range)
+            opened.confirmed = combined_checksum(responses)
+        confirmed = self.responses.confirmed(opened.range)
         if confirmed is not None and not opened.resolution:
-            response = yield from ResolveHosts(opened.round, opened.held, answers, confirmed, opened.speculation)
+            response = yield from ResolveHosts(opened.round, opened.reads, responses, confirmed, opened.speculation)
             opened.resolution = True
-            yield from self._say(opened, opened.round, KIND_RESOLUTIONS, response)
+            yield from self._send_response(opened, opened.round, KIND_RESOLUTIONS, response)
 
     def _cut(self, opened: ShardRound) -> Steps[Round]:
         yield from LogUntil(opened.range.end.record_end)
@@ -420,14 +420,14 @@ class ShardSteps:
             opened.round = yield from CutRound(opened)
         return opened.round
 
-    def _say(self, opened: ShardRound, round_: Round, kind: int, response: ShardResponse) -> Steps[bool]:
+    def _send_response(self, opened: ShardRound, round_: Round, kind: int, response: ShardResponse) -> Steps[bool]:
         """Send a response, or the reason why there is none: poison pages, or its size. Returns whether it was sent.
 
         The resolver then excludes the poison pages from the round, or announces a smaller round.
         """
         body = response.body
-        if response.broken:
-            kind, body = KIND_POISON_ROWS, poison_body(round_, (yield from PoisonTexts(round_, response.broken)))
+        if response.poison:
+            kind, body = KIND_POISON_ROWS, poison_body(round_, (yield from PoisonTexts(round_, response.poison)))
         draft = Draft(kind, self._share.shards, opened.range, body)
         if draft.bytes > self._most_bytes:
             kind, draft = KIND_TOO_LARGE, Draft(KIND_TOO_LARGE, self._share.shards, opened.range)
@@ -438,13 +438,13 @@ class ShardSteps:
     def _index(self, outcome: RoundMessage) -> Steps[None]:
         """Index the outcome of the open round. Raises StateError if it belongs to another round."""
         opened = self.open
-        if opened is None or opened.range != outcome.told.range:
+        if opened is None or opened.range != outcome.record.range:
             raise StateError(
                 f"topics.verdicts[{outcome.offset}]",
                 "is not the outcome of the round that was announced before it",
                 None,
-                f"restore the topic; or {MAKE_ANEW}",
+                f"restore the topic; or {RECREATE_TOPICS}",
             )
         round_ = yield from self._cut(opened)
-        yield from IndexOutcome(round_, opened.held, outcome)
+        yield from IndexOutcome(round_, opened.reads, outcome)
         self.open = None

@@ -23,7 +23,7 @@ from spotsieve.stream.base.arrays import distinct
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import Signatures, page_ids_of
-from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.sign.fingerprints.permuted_tables import BLOCK_TAG, KEY_BITS, TITLE_TAG
 
 MOST_SHARDS = MAX_SHARDS
 # Both are odd, and give shares of equal size: SplitMix64's constants (Steele, Lea, Flood 2014).
@@ -105,8 +105,8 @@ def _words_of_ids(
 
 def shards_of_entries(numbers: NDArray[np.int64], shards: int) -> NDArray[np.int64]:
     """The shard that holds each entry for all shards, with a memory of hosts: int64[e]."""
-    held: NDArray[np.int64] = _entries_kernel(numbers, shards)
-    return held
+    holders: NDArray[np.int64] = _entries_kernel(numbers, shards)
+    return holders
 
 
 def are_own(keys: NDArray[np.uint64], share: Share, of_hosts: bool) -> NDArray[np.bool_]:
@@ -121,7 +121,7 @@ def are_own(keys: NDArray[np.uint64], share: Share, of_hosts: bool) -> NDArray[n
 def are_of_hosts(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Which keys have the tag of keys that are mixed with the host of a page: bool[m]."""
     tag = keys >> np.uint64(KEY_BITS)
-    found: NDArray[np.bool_] = (tag == PRINT_TAG) | (tag == TITLE_TAG)
+    found: NDArray[np.bool_] = (tag == BLOCK_TAG) | (tag == TITLE_TAG)
     return found
 
 
@@ -140,7 +140,7 @@ def _own_kernel(keys, number, shards, of_hosts):
     own = np.empty(len(keys), np.bool_)
     for row in range(len(keys)):
         tag = keys[row] >> np.uint64(KEY_BITS)
-        of_host = of_hosts and tag in (PRINT_TAG, TITLE_TAG)
+        of_host = of_hosts and tag in (BLOCK_TAG, TITLE_TAG)
         own[row] = of_host or _shard_of(keys[row], shards) == number
     return own
 
@@ -148,7 +148,7 @@ def _own_kernel(keys, number, shards, of_hosts):
 class ResizeEvent(IntEnum):
     """Events of a resize, which the resolver publishes."""
 
-    ASKED = 0
+    REQUESTED = 0
     SWITCHED = 1
     CANCELLED = 2
     REFUSED = 3
@@ -159,63 +159,63 @@ class Resize(NamedTuple):
 
     shards: requested number of shards, which will take over or have taken over; after a refusal the number of the
     pending resize, 0 without one
-    answered: all requests before this offset of the first partition of `matches` are processed
+    processed: all requests before this offset of the first partition of `matches` are processed
     """
 
     change: ResizeEvent
     shards: int
-    answered: int
+    processed: int
 
 
 class FillProgress(NamedTuple):
     """Progress of a shard that fills itself.
 
-    ready: it is at most a few rounds behind  next_told: the offset in `verdicts` that it reads next
+    ready: it is at most a few rounds behind  next_offset: the offset in `verdicts` that it reads next
     """
 
     ready: bool
-    next_told: int
+    next_offset: int
 
 
 class ClusterSize(NamedTuple):
     """The number of shards of a cluster.
 
     shards: number of responding shards; 0 if none is published yet
-    asked: requested number of shards; 0 without a pending resize
-    answered: all requests before this offset of the first partition of `matches` are processed
+    requested: requested number of shards; 0 without a pending resize
+    processed: all requests before this offset of the first partition of `matches` are processed
     """
 
     shards: int = 0
-    asked: int = 0
-    answered: int = 0
+    requested: int = 0
+    processed: int = 0
 
     @property
     def most(self) -> int:
         """Number of partitions of `matches` that are in use."""
-        return max(self.shards, self.asked)
+        return max(self.shards, self.requested)
 
     def needs(self, shards: int) -> bool:
         """Whether this number of shards responds or is requested, or no number is published yet."""
-        return not self.shards or shards in (self.shards, self.asked)
+        return not self.shards or shards in (self.shards, self.requested)
 
     def over(self, end: int) -> "ClusterSize":
         """The same for a first partition of `matches` that ends at this offset.
 
         A partition that ends before its processed requests was recreated.
         """
-        return self if self.answered <= end else self._replace(answered=0)
+        return self if self.processed <= end else self._replace(processed=0)
 
-    def told(self, shards: int, resize: Resize | None = None) -> "ClusterSize":
+    def after(self, shards: int, resize: Resize | None = None) -> "ClusterSize":
         """The shards after a record of `verdicts`.
 
         shards: number of shards in the record  resize: the event of the record, if it is one of a resize
         """
         if resize is None:
             return self._replace(shards=shards)
-        is_pending = resize.change in (ResizeEvent.ASKED, ResizeEvent.REFUSED)
-        return ClusterSize(shards, resize.shards if is_pending else 0, resize.answered)
+        is_pending = resize.change in (ResizeEvent.REQUESTED, ResizeEvent.REFUSED)
+        return ClusterSize(shards, resize.shards if is_pending else 0, resize.processed)
 
-    def answer(self, wanted: int, offset: int, seen: int) -> Resize | None:
+    def respond(self, wanted: int, offset: int, seen: int) -> Resize | None:
         """The event that responds to a request; None if the request was processed before.
 
         A refusal is an event, too: otherwise the next resolver would read the request again, and could accept it.
@@ -223,20 +223,20 @@ class ClusterSize(NamedTuple):
         wanted: requested number of shards, 0 to cancel  offset: of the request in the first partition of `matches`
         seen: number of shards when the request was made
         """
-        if offset < self.answered:
+        if offset < self.processed:
             return None
-        if not wanted and self.asked:
-            return Resize(ResizeEvent.CANCELLED, self.asked, offset + 1)
-        if not wanted or self.asked or self.shards in (wanted, 0) or seen != self.shards:
-            return Resize(ResizeEvent.REFUSED, self.asked, offset + 1)
-        return Resize(ResizeEvent.ASKED, wanted, offset + 1)
+        if not wanted and self.requested:
+            return Resize(ResizeEvent.CANCELLED, self.requested, offset + 1)
+        if not wanted or self.requested or self.shards in (wanted, 0) or seen != self.shards:
+            return Resize(ResizeEvent.REFUSED, self.requested, offset + 1)
+        return Resize(ResizeEvent.REQUESTED, wanted, offset + 1)
 
     def pending(self) -> Resize | None:
         """The pending resize, repeated with every round, so that readers find it at the end of `verdicts`; None
         without one.
         """
-        return Resize(ResizeEvent.ASKED, self.asked, self.answered) if self.asked else None
+        return Resize(ResizeEvent.REQUESTED, self.requested, self.processed) if self.requested else None
 
     def switch(self) -> Resize:
         """The event that the requested shards take over."""
-        return Resize(ResizeEvent.SWITCHED, self.asked, self.answered)
+        return Resize(ResizeEvent.SWITCHED, self.requested, self.processed)

@@ -15,9 +15,9 @@ from spotsieve.stream.judge.by_host.distinctive_text import empty_entry_texts, t
 from spotsieve.stream.judge.by_host.learning import keep_texts
 from spotsieve.stream.judge.rules import Limits
 from spotsieve.stream.sharding.candidates import ShardCandidates, Speculation, flags_of_pages
-from spotsieve.stream.sharding.hosts import HostResolutions, found_flags, known_flags
+from spotsieve.stream.sharding.hosts import HostResolutions, indexed_flags, sent_flags
 from spotsieve.stream.sharding.keys import lay_out_keys
-from spotsieve.stream.sharding.resolution import known_sizes
+from spotsieve.stream.sharding.resolution import bucket_sizes
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sign.schemes import Scheme
 
@@ -38,22 +38,22 @@ def check_speculation(
     scheme: Scheme,
     limits: Limits,
     shard_candidates: Sequence[ShardCandidates],
-    walks: Sequence[HostResolutions],
+    resolutions: Sequence[HostResolutions],
     speculation: Speculation,
 ) -> SpeculationCheck:
-    """Compare a speculation with the resolutions that used it. walks: the resolutions of all shards, in order"""
+    """Compare a speculation with the resolutions that used it. resolutions: the resolutions of all shards, in order"""
     signatures = round_.signatures
     pages = len(signatures)
     shard, is_indexed, search_end = np.zeros(pages, np.int64), np.zeros(pages, np.bool_), np.full(pages, pages)
-    most_met: NDArray[np.int64] = np.sum([sizes_of(one.bounds) for one in shard_candidates], axis=0)
-    for number, one in enumerate(walks):
+    most_candidates: NDArray[np.int64] = np.sum([sizes_of(one.bounds) for one in shard_candidates], axis=0)
+    for number, one in enumerate(resolutions):
         shard[one.rows], is_indexed[one.rows] = number, one.is_indexed
         original = np.where(one.within.number == NOBODY, pages, one.within.number)
         search_end[one.rows] = np.where(one.indexed.number == NOBODY, original, NOBODY)
-        most_met[one.rows] += one.postings
+        most_candidates[one.rows] += one.postings
     wrong, more = speculation.indexed != is_indexed, np.zeros(pages, np.int64)
-    flags, shown = known_flags(round_, shard_candidates, speculation)
-    found = found_flags(round_, walks)
+    flags, shown = sent_flags(round_, shard_candidates, speculation)
+    found = indexed_flags(round_, resolutions)
     differ = np.zeros(pages, np.bool_)
     differ[np.repeat(np.arange(pages), sizes_of(signatures.blocks_bounds))[found != flags]] = True
     differ &= shown & is_indexed
@@ -61,14 +61,14 @@ def check_speculation(
         flags = np.where(np.repeat(differ, sizes_of(signatures.blocks_bounds)), found, flags)
         differ[speculation.flags.rows] = True
         return SpeculationCheck(Speculation(is_indexed, flags_of_pages(signatures, flags, differ)), more)
-    if not wrong.any() or scheme.bars is None:
+    if not wrong.any() or scheme.host_thresholds is None:
         return SpeculationCheck(None, more)
     laid = lay_out_keys(signatures, scheme)
     slots = laid.slots
     page = np.repeat(np.arange(pages), sizes_of(slots.bounds))
     in_round = np.bincount(slots.bucket, minlength=len(laid.keys))
-    np.add.at(most_met, page, in_round[slots.bucket])
-    size = known_sizes(laid, [one.sizes for one in shard_candidates])[slots.bucket]
+    np.add.at(most_candidates, page, in_round[slots.bucket])
+    size = bucket_sizes(laid, [one.sizes for one in shard_candidates])[slots.bucket]
     room = np.minimum(slots.cap, limits.cap) - size
     has_wrong = np.zeros(len(laid.keys), np.bool_)
     has_wrong[slots.bucket[wrong[page]]] = True
@@ -78,12 +78,12 @@ def check_speculation(
     some = np.flatnonzero((most_room[slots.bucket] > 0) & has_wrong[slots.bucket] & (in_round[slots.bucket] > 1))
     some = some[np.argsort(slots.bucket[some], kind="stable")]
     of_slots = slots.bucket[some], page[some], slots.decisive[some], room[some], most_room[slots.bucket[some]]
-    of_pages = shard, speculation.indexed, is_indexed, most_met > limits.candidates, search_end
+    of_pages = shard, speculation.indexed, is_indexed, most_candidates > limits.candidates, search_end
     # The resolver has no table of common text, on which only the blocks of an entry depend. So all blocks are compared.
     texts, within = texts_of(signatures, np.zeros(len(signatures.blocks), np.bool_)), empty_entry_texts(signatures)
     keep_texts(texts, flags, shown, within)
     of_texts = texts, within, _sorted_blocks(texts, shown), new_comparison()
-    rests = _check_kernel(*of_slots, *of_pages, *of_texts, scheme.bars.one_host, more)
+    rests = _check_kernel(*of_slots, *of_pages, *of_texts, scheme.host_thresholds.one_host, more)
     return SpeculationCheck(Speculation(is_indexed, speculation.flags) if rests else None, more)
 
 
@@ -144,29 +144,29 @@ def _check_kernel(
     for at in range(len(bucket)):
         if at > 0 and bucket[at] != bucket[at - 1]:
             count = 0
-        asking = page[at]
+        searching = page[at]
         resolution, right = 0, 0
         for before in entering[:count]:
             # A full bucket takes no more pages. Without this line 16,384 pages with one key take 0.9 s.
             if resolution >= most_room[at] and right >= most_room[at]:
                 break
             other = page[before]
-            same = shard[other] == shard[asking]
-            was_met = (is_indexed[other] if same else speculation[other]) and resolution < room[before]
-            is_met = is_indexed[other] and right < room[before]
-            resolution += was_met
-            right += is_met
-            if was_met == is_met:
+            same = shard[other] == shard[searching]
+            was_candidate = (is_indexed[other] if same else speculation[other]) and resolution < room[before]
+            is_candidate = is_indexed[other] and right < room[before]
+            resolution += was_candidate
+            right += is_candidate
+            if was_candidate == is_candidate:
                 continue
-            if other <= search_end[asking]:
-                if same or decides[at] or crowded[asking] or other == search_end[asking]:
+            if other <= search_end[searching]:
+                if same or decides[at] or crowded[searching] or other == search_end[searching]:
                     return True
                 if not one_host and (
-                    _share_block(blocks, texts.block_bounds, asking, other)
-                    or find_shared(texts, asking, within, other, compared)
+                    _share_block(blocks, texts.block_bounds, searching, other)
+                    or find_shared(texts, searching, within, other, compared)
                 ):
                     return True
-        more[asking] += right - resolution
+        more[searching] += right - resolution
         if room[at] > 0:
             entering[count] = at
             count += 1

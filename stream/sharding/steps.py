@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from spotsieve.state.identity import OtherLogError
 from spotsieve.stream.base.errors import BrokerTrouble
 from spotsieve.stream.base.verdict import Verdicts
-from spotsieve.stream.sharding.messages import MAKE_ANEW, RoundMessage
+from spotsieve.stream.sharding.messages import RECREATE_TOPICS, RoundMessage
 from spotsieve.stream.sharding.records.frame import (
     FRAME_BYTES,
     KIND_FILL_PROGRESS,
@@ -116,29 +116,29 @@ class Note(Action[None]):
 class ResizeState:
     """Resize requests and ready shards, in the order of `matches`."""
 
-    def __init__(self, cluster_size: ClusterSize, asked_at: int = 0) -> None:
+    def __init__(self, cluster_size: ClusterSize, requested_at: int = 0) -> None:
         """cluster_size: from `verdicts`
 
-        asked_at: offset in `verdicts` of the record that says that a resize is pending
+        requested_at: offset in `verdicts` of the record that says that a resize is pending
         """
         self.cluster_size = cluster_size
-        self.asked_at = asked_at
+        self.requested_at = requested_at
         self._requests = list[tuple[int, int, int]]()
         self._ready = dict[int, int]()
 
-    def hear(self, message: RoundMessage) -> None:
+    def take(self, message: RoundMessage) -> None:
         """Process a record of `matches`.
 
         A report from before the request is from an earlier resize: its shard had not read the request.
         """
-        record = message.told
+        record = message.record
         if record.kind == KIND_REQUEST and not record.share.number:
-            self._requests.append((message.offset, message.ask(), record.share.shards))
-        elif record.kind == KIND_FILL_PROGRESS and record.share.shards == self.cluster_size.asked:
-            filled = message.filled()
-            if filled.next_told <= self.asked_at:
+            self._requests.append((message.offset, message.requested_shards(), record.share.shards))
+        elif record.kind == KIND_FILL_PROGRESS and record.share.shards == self.cluster_size.requested:
+            progress = message.fill_progress()
+            if progress.next_offset <= self.requested_at:
                 return
-            if filled.ready:
+            if progress.ready:
                 self._ready[record.share.number] = message.time_ms
             else:
                 self._ready.pop(record.share.number, None)
@@ -147,32 +147,32 @@ class ResizeState:
         """Whether requests wait for their response."""
         return bool(self._requests)
 
-    def answers(self, fillable: bool) -> Iterator[Resize]:
+    def responses(self, fillable: bool) -> Iterator[Resize]:
         """Yield the responses to resize requests since the last call, and apply them to cluster_size.
 
         fillable: whether new shards can fill themselves; otherwise a resize cannot end, and is refused
         """
         requests, self._requests = self._requests, []
         for offset, wanted, seen in requests:
-            step = self.cluster_size.answer(wanted, offset, seen)
+            step = self.cluster_size.respond(wanted, offset, seen)
             if step is None:
                 continue
-            if step.change == ResizeEvent.ASKED and not fillable:
-                step = Resize(ResizeEvent.REFUSED, 0, step.answered)
+            if step.change == ResizeEvent.REQUESTED and not fillable:
+                step = Resize(ResizeEvent.REFUSED, 0, step.processed)
             if step.change != ResizeEvent.REFUSED:
                 self._ready.clear()
-            self.cluster_size = self.cluster_size.told(self.cluster_size.shards, step)
+            self.cluster_size = self.cluster_size.after(self.cluster_size.shards, step)
             yield step
 
     def due(self, time_ms: int) -> bool:
         """Whether all requested shards have reported readiness within READY_MS. time_ms: the present time"""
         ready = [number for number, at in self._ready.items() if time_ms - at <= READY_MS]
-        return 0 < self.cluster_size.asked == len(ready)
+        return 0 < self.cluster_size.requested == len(ready)
 
     def switch(self) -> Resize:
         """Let the requested shards take over. Returns the record content that says so."""
         step = self.cluster_size.switch()
-        self.cluster_size = self.cluster_size.told(step.shards, step)
+        self.cluster_size = self.cluster_size.after(step.shards, step)
         self._ready.clear()
         return step
 
@@ -203,7 +203,7 @@ class RecordVerdicts:
         self._unclaimed: dict[int, list[VerdictPart]] = {}
         self._unclaimed_pages = 0
         self._errors: Mapping[int, str] = {}
-        self._named: tuple[RoundRange, RoundAnnouncement] | None = None
+        self._announced: tuple[RoundRange, RoundAnnouncement] | None = None
 
     def begin_sending(self, checksum: int) -> None:
         """Buffer all verdicts from now on: they may arrive before the broker's response. checksum: of the record"""
@@ -229,26 +229,26 @@ class RecordVerdicts:
         """Wait no more for the record at this offset: it has all verdicts."""
         self._waiting.pop(offset, None)
 
-    def hear(self, message: RoundMessage) -> Iterator[tuple[int, VerdictPart]]:
+    def take(self, message: RoundMessage) -> Iterator[tuple[int, VerdictPart]]:
         """Yield the verdicts in a record of `verdicts` for the records that wait, with the offsets of these.
 
         Raises BrokerTrouble if a record that waits was passed, or above UNCLAIMED_PAGES, and OtherLogError if verdicts
         belong to another record at the offset of one that waits.
         """
-        record = message.told
+        record = message.record
         if record.kind == KIND_RANGE:
             passed = [offset for offset in self._waiting if offset < record.range.start.record]
             if passed:
                 raise BrokerTrouble(
                     f"log {self._log_name}[{passed[0]}]", "was skipped while this worker waits for its verdicts"
                 )
-            self._named, self._errors = (record.range, message.named()), {}
-        elif record.kind == KIND_POISON_ROWS and self._named is not None and self._named[0] == record.range:
-            self._errors = message.broken_of(self._named[1].pages)
-        elif record.kind == KIND_OUTCOME and self._named is not None and self._named[0] == record.range:
+            self._announced, self._errors = (record.range, message.announcement()), {}
+        elif record.kind == KIND_POISON_ROWS and self._announced is not None and self._announced[0] == record.range:
+            self._errors = message.poison_of(self._announced[1].pages)
+        elif record.kind == KIND_OUTCOME and self._announced is not None and self._announced[0] == record.range:
             verdicts, first = message.outcome().verdicts, 0
-            message.check_pages(len(verdicts), self._named[1].pages)
-            for offset, pages, checksum in self._named[1].records:
+            message.check_pages(len(verdicts), self._announced[1].pages)
+            for offset, pages, checksum in self._announced[1].records:
                 errors = {row - first: text for row, text in self._errors.items() if first <= row < first + pages}
                 part = VerdictPart(verdicts.part(first, first + pages), checksum, errors)
                 first += pages
@@ -267,7 +267,7 @@ class RecordVerdicts:
                 f"{part.checksum:016x}, and this worker wrote {self._waiting[offset]:016x} there: the verdicts "
                 "belong to another history of the log",
                 None,
-                f"restore the log that they belong to; or {MAKE_ANEW}",
+                f"restore the log that they belong to; or {RECREATE_TOPICS}",
             )
 
     def _keep(self, offset: int, part: VerdictPart) -> None:

@@ -92,7 +92,9 @@ def test_an_open_resize_request_is_reported_and_can_be_cancelled(
 
         code, text = resize("--shards", "4")
         assert (code, "has not responded within" in text) == (5, True), text
-        write(settings, "verdicts", KIND_RESIZE, write_resize(Resize(ResizeEvent.ASKED, 4, topics.ends("matches")[0])))
+        write(
+            settings, "verdicts", KIND_RESIZE, write_resize(Resize(ResizeEvent.REQUESTED, 4, topics.ends("matches")[0]))
+        )
         assert "a resize 2 -> 4 is under way, got 3" in resize("--shards", "3")[1]
         before = topics.ends("matches")
         code, text = resize("--shards", "4")

@@ -35,7 +35,7 @@ def check_metrics(roles: Roles) -> None:
         return [end - roles[name].metric("spotsieve_log_position") for name in told]
 
     wait_until(lambda: not any(lags()), SECONDS, "all roles to reach the end of the log")
-    for stage in ("ahead", "confirm", "walk"):
+    for stage in ("prefetch", "confirm", "resolve_hosts"):
         assert roles["shard-1"].metric("spotsieve_stage_duration_seconds_count", stage=stage) > 0
 
 

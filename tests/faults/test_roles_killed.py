@@ -41,7 +41,7 @@ def test_roles_that_are_killed_lose_and_double_nothing(kafka: Broker, tmp_path: 
             topics.send(parts[3])
             topics.until_all_committed()
             rounds = lost.metric("spotsieve_rounds_total")
-            answered = lost.metric("spotsieve_stage_duration_seconds_count", stage="answer")
+            answered = lost.metric("spotsieve_stage_duration_seconds_count", stage="find_candidates")
             assert answered < rounds / 2, "rounds judged before are indexed, and not judged again"
             roles.stop()
             roles.check({page.key for page in pages if page.key})

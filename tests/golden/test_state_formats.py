@@ -23,8 +23,8 @@ from spotsieve.state.format.entries import (
     StoredEntries,
     all_found,
     decode_compared,
+    decode_distinctive_texts,
     decode_entry,
-    decode_own_texts,
     encode_entries,
     pack_entry,
     unpack_entry,
@@ -99,18 +99,18 @@ from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
-    ADDRESS_TAG,
     BARE_TAGS,
+    BLOCK_TAG,
     DIGEST_TAG,
     MAX_TABLES,
     MINIMA_TAG,
-    PRINT_TAG,
     RETIRED_TAG,
     TEXT_TAG,
     TITLE_TAG,
+    URL_TAG,
 )
 from spotsieve.stream.sign.schemes.simhash import ChainScheme
-from tests.fixtures.states.host_filings import HostRow, memories_of, own_text, slot
+from tests.fixtures.states.host_filings import HostRow, distinctive_text, memories_of, slot
 from tests.reference.signatures import assert_same, one_page
 
 WRITER, DIGEST = bytes(range(16)), bytes(range(16, 32))
@@ -208,7 +208,7 @@ def test_a_bucket_key_is_its_tag_and_bits_big_endian() -> None:
 
 
 def test_tags_of_keys_keep_their_meaning() -> None:
-    tags = (DIGEST_TAG, TEXT_TAG, MINIMA_TAG, RETIRED_TAG, PRINT_TAG, TITLE_TAG, ADDRESS_TAG, MAX_TABLES)
+    tags = (DIGEST_TAG, TEXT_TAG, MINIMA_TAG, RETIRED_TAG, BLOCK_TAG, TITLE_TAG, URL_TAG, MAX_TABLES)
     assert tags == (255, 254, 253, 252, 251, 250, 249, 249)
     assert BARE_TAGS == (253, 251, 250)
 
@@ -529,7 +529,7 @@ def test_ranks_add_a_column_to_records_and_a_word_to_entries() -> None:
 
 
 OWN = OwnParts(0x1234, 127, 128, 129, 0xFFEEDDCC, (0xA5, 0xBEEF, 0xBEEF), (0x0102030405000CF1, 2**64 - 1), (0xABCD,))
-OWN_TEXT = (
+DISTINCTIVE_TEXT = (
     "3412"  # site
     "7f" "80" "81"  # main, whole, every
     "ccddeeff"  # limit
@@ -540,16 +540,18 @@ OWN_TEXT = (
 )  # fmt: skip
 
 
-def test_an_entry_s_own_text_stands_behind_its_features_and_before_its_address() -> None:
-    learned = HostUpdate(own_text([OWN]), memories_of([]), (), (), no_windows())
+def test_an_entry_has_its_distinctive_text_between_its_features_and_its_url() -> None:
+    learned = HostUpdate(distinctive_text([OWN]), memories_of([]), (), (), no_windows())
     index_update = IndexUpdate(one_page(), np.array([0]), 0, KEYS[:0], NO_BUCKETS, 0, learned=learned)
     (value,) = encode_entries(index_update, np.array([0], np.uint32))
-    assert value.hex() == ENTRY.replace("15000100", "15400100").replace("68747470", OWN_TEXT + "68747470")
+    assert value.hex() == ENTRY.replace("15000100", "15400100").replace("68747470", DISTINCTIVE_TEXT + "68747470")
     (both,) = encode_entries(dataclasses.replace(index_update, keeps_features=True), np.array([0], np.uint32))
     features = "02000000" "0500000000000000" "5857565554535251"  # fmt: skip
-    assert both.hex() == ENTRY.replace("15000100", "15c00100").replace("68747470", features + OWN_TEXT + "68747470")
+    assert both.hex() == ENTRY.replace("15000100", "15c00100").replace(
+        "68747470", features + DISTINCTIVE_TEXT + "68747470"
+    )
     assert decode_entry(b"\0", both, ["pages"]).url == "https://example.org/a"
-    found = decode_own_texts([b"\0", b"\1"], [value, both])
+    found = decode_distinctive_texts([b"\0", b"\1"], [value, both])
     assert found.sample.tolist() == [0x00A5, 0xBEEF, 0xBEEF] * 2
     assert found.blocks.tolist() == [0x0102030405000CF1, 2**64 - 1] * 2
     assert found.titles.tolist() == [0xABCD] * 2
@@ -613,7 +615,7 @@ def test_an_attempt() -> None:
     assert nothing.hex() == "01ffffffffffffffff000000000000f87f0302"
 
 
-def test_the_lines_of_an_own_text_of_memories_and_of_attempts() -> None:
+def test_the_lines_of_an_distinctive_text_of_memories_and_of_attempts() -> None:
     entry = pack_entry(unpack_entry(b"", bytes.fromhex(ENTRY))._replace(own=OWN))
     line = dumped(entry_fields(b"\0", entry))
     wanted = (

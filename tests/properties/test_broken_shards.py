@@ -70,7 +70,7 @@ def test_pages_that_break_a_round_get_the_verdicts_of_one_process(
         size = dice.choice([1, 5, 30])
         records.append(signatures.part(at, min(at + size, len(signatures))))
         at += size
-    some_that_break(dice, records, STEPS if scheme.bars is None else STEPS_WITH_HOSTS, monkeypatch)
+    some_that_break(dice, records, STEPS if scheme.host_thresholds is None else STEPS_WITH_HOSTS, monkeypatch)
     one = OneProcess(scheme, *any_limits(dice))
     for record in records:
         one.sign(record)

@@ -15,7 +15,7 @@ from spotsieve.stream.insight.explain.trace import trace_page
 from spotsieve.stream.judge import PLAIN, Policy, judge
 from spotsieve.stream.judge.by_host.confirmation import _confirm_kernel
 from spotsieve.stream.judge.by_host.resolution import _resolve_kernel
-from spotsieve.stream.judge.candidates import _meet_kernel
+from spotsieve.stream.judge.candidates import _merge_kernel
 from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.fixtures.long_cases import mostly_long
@@ -126,7 +126,7 @@ def test_the_criteria_of_a_scheme_agree_with_its_confirmations(name: str) -> Non
     pages = candidate_columns(scheme.sign([page for page in CRAWL if page.judgeable]), scheme.compares_features)
     rows = np.arange(len(pages))
     one, other = (part.ravel() for part in np.meshgrid(rows, rows))
-    if scheme.bars is not None:
+    if scheme.host_thresholds is not None:
         # The judge compares these pages. That its thresholds imply its verdicts is tested above.
         with pytest.raises(NotImplementedError, match="the judge confirms the candidates"):
             scheme.ways(pages.take(one), pages.take(other))
@@ -139,7 +139,7 @@ def test_the_criteria_of_a_scheme_agree_with_its_confirmations(name: str) -> Non
 
 def test_tracing_compiles_no_further_kernels() -> None:
     compile_kernels(DEFAULT)
-    kernels = (_confirm_kernel, _resolve_kernel, _meet_kernel)
+    kernels = (_confirm_kernel, _resolve_kernel, _merge_kernel)
     before = [list(kernel.signatures) for kernel in kernels]
     pages, state = [page for page in CRAWL if page.judgeable], memory_state()
     _, index_update = judge(DEFAULT.sign(pages[:9]), DEFAULT, state, 256, 0)

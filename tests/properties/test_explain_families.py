@@ -101,8 +101,8 @@ def compared_pairs(family: str, scheme: SpotsieveScheme) -> int:
         met = find_candidates(slots, state.buckets(keys), NEVER, np.uint8(0))
         if len(met.number):
             met = met._replace(proof=np.zeros_like(met.proof))
-            explained = confirm_page(signatures, met, state, scheme.bars)
-            _, _, *judged = confirm_all(signatures, met, state, scheme.bars)
+            explained = confirm_page(signatures, met, state, scheme.host_thresholds)
+            _, _, *judged = confirm_all(signatures, met, state, scheme.host_thresholds)
             for ours, theirs in zip(judged, (explained.accepted, explained.score, explained.reason), strict=True):
                 np.testing.assert_array_equal(ours, theirs)
         pairs += len(met.number)

@@ -79,6 +79,6 @@ def test_a_number_that_is_no_reason_any_more_is_refused() -> None:
     column = np.array([Reason.CONTAINED, Reason.LONGER, Reason.EMPTY], np.uint8).tobytes()
     assert of.body.count(column) == 1
     body = of.body.replace(column, bytes([gaps[0]]) + column[1:])
-    changed = RoundMessage(message.told._replace(body=body), "verdicts", 5, 0)
+    changed = RoundMessage(message.record._replace(body=body), "verdicts", 5, 0)
     with pytest.raises(DamagedRecord, match="must hold the columns"):
         changed.outcome()

@@ -153,12 +153,12 @@ def _negative_offset() -> bytes:
 
 
 @pytest.mark.parametrize("name", SCHEME_SETTINGS)
-def test_the_settings_of_a_state_tell_the_sketches_and_own_texts_of_its_entries(name: str) -> None:
+def test_the_settings_of_a_state_tell_which_texts_its_entries_have(name: str) -> None:
     settings = Settings(scheme=settings_named(name))
     shape, scheme = rules_of_settings(verdict_settings_text(settings)).shape, scheme_of(settings.scheme)
     assert shape is not None
     assert shape.words in (scheme.sign([]).sketch.shape[1], None)
-    assert shape.own == (scheme.bars is not None)
+    assert shape.own == (scheme.host_thresholds is not None)
 
 
 def _narrow_record(settings: Settings) -> bytes:

@@ -48,8 +48,8 @@ from tests.fixtures.states.remembering import (
     any_world,
     assert_same_memory,
     cut,
+    distinctive_texts_of,
     memories_of,
-    own_texts_of,
     reference_of,
     run,
     run_reference,
@@ -58,7 +58,7 @@ from tests.reference.common_text import WINDOW
 from tests.reference.host_memory import MOST_WORDS, RARE_ITEMS, item_of
 from tests.reference.judge import Outcome
 from tests.reference.packed_text import block_of
-from tests.reference.page_pairs import Bars
+from tests.reference.page_pairs import PairThresholds
 
 
 def any_cut(dice: random.Random, pages: Sequence[Submitted]) -> list[Record]:
@@ -71,40 +71,40 @@ def joined(outcomes: Sequence[Sequence[Outcome]]) -> list[Outcome]:
     return [outcome for record in outcomes for outcome in record]
 
 
-OTHER_BARS = {
-    "variants are kept": Bars(keep_variants=True),
-    "parts are dropped": Bars(drop_parts=True),
-    "few fresh words": Bars(max_fresh_words=12),
-    "low containment": Bars(min_containment=0.3),
-    "high containment": Bars(min_containment=0.9),
-    "one host": Bars(one_host=True),
-    "much template text": Bars(template_share=0.0),
+OTHER_THRESHOLDS = {
+    "variants are kept": PairThresholds(keep_variants=True),
+    "parts are dropped": PairThresholds(drop_parts=True),
+    "few fresh words": PairThresholds(max_fresh_words=12),
+    "low containment": PairThresholds(min_containment=0.3),
+    "high containment": PairThresholds(min_containment=0.9),
+    "one host": PairThresholds(one_host=True),
+    "much template text": PairThresholds(template_share=0.0),
 }
 
 
-def with_bars(bars: Bars) -> SpotsieveScheme:
+def with_thresholds(thresholds: PairThresholds) -> SpotsieveScheme:
     """The default scheme with other thresholds."""
     scheme = SpotsieveScheme(SpotsieveSettings())
-    scheme.bars = HostThresholds(*bars)
+    scheme.host_thresholds = HostThresholds(*thresholds)
     return scheme
 
 
 @pytest.mark.parametrize("seed", mostly_long(range(7000, 7006), 2))
-@pytest.mark.parametrize("bars", OTHER_BARS.values(), ids=OTHER_BARS)
-def test_with_other_thresholds_verdicts_are_those_of_the_reference_judge(bars: Bars, seed: int) -> None:
+@pytest.mark.parametrize("thresholds", OTHER_THRESHOLDS.values(), ids=OTHER_THRESHOLDS)
+def test_with_other_thresholds_verdicts_are_those_of_the_reference_judge(thresholds: PairThresholds, seed: int) -> None:
     dice, pages, limits = any_world(seed)
-    state, reference_kernel = memory_state(), reference_of(limits, bars)
+    state, reference_kernel = memory_state(), reference_of(limits, thresholds)
     for record in any_cut(dice, pages):
-        assert run([record], state, limits, with_bars(bars)) == run_reference([record], reference_kernel)
+        assert run([record], state, limits, with_thresholds(thresholds)) == run_reference([record], reference_kernel)
 
 
 @pytest.mark.parametrize("seed", mostly_long(range(8000, 8020), 7))
 def test_what_hosts_learn_depends_on_no_verdict(seed: int) -> None:
     _, pages, limits = any_world(seed)
-    states = [memory_state() for _ in OTHER_BARS]
+    states = [memory_state() for _ in OTHER_THRESHOLDS]
     dropped = set()
-    for state, bars in zip(states, OTHER_BARS.values(), strict=True):
-        found = joined(run([Record(pages)], state, limits, with_bars(bars._replace(template_share=0.12))))
+    for state, thresholds in zip(states, OTHER_THRESHOLDS.values(), strict=True):
+        found = joined(run([Record(pages)], state, limits, with_thresholds(thresholds._replace(template_share=0.12))))
         dropped.add(sum(outcome[0] == "duplicate" for outcome in found))
     # When a host last learned is an entry number, which depends on the verdicts before it.
     hosts = [host_hash(host) for host in range(MOST_HOSTS)]
@@ -177,7 +177,7 @@ def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_h
     ids = [(*place_of(page), page[1]) for page in pages]
     assert state.pending_verdicts(ids) == [None] * len(ids)
     numbers, hosts = range(plain.entry_count), sorted(host_hash(host) for host in range(MOST_HOSTS))
-    assert own_texts_of(state, numbers) == own_texts_of(plain, numbers)
+    assert distinctive_texts_of(state, numbers) == distinctive_texts_of(plain, numbers)
     assert memories_of(state, hosts) == memories_of(plain, hosts)
     # The blocks of a window of common text are in the order in which they were last seen, also on pages again.
     windows = [np.sort(one.common_text().slots.reshape(-1, WINDOW), axis=1) for one in (state, plain)]

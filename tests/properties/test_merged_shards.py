@@ -141,10 +141,10 @@ def test_a_split_into_one_is_the_merged_state_and_splits_can_be_taken_back(seed:
     single = opened(tmp_path / "single" / "shard-0", StatePart(0, 1))
     with merged, again, single:
         assert first_difference(single, merged) is None
-        assert single.heard is not None
+        assert single.last_outcome is not None
         assert first_difference(again, merged) is None
     for number in range(3):
         same, three = (opened(tmp_path / name / f"shard-{number}", StatePart(number, 3)) for name in ("same", "three"))
         with same, three:
             assert first_difference(same, three) is None
-            assert same.heard == three.heard
+            assert same.last_outcome == three.last_outcome

@@ -71,44 +71,44 @@ def test_who_reads_the_rounds_from_anywhere_knows_the_shards() -> None:
         told: list[tuple[int, Resize | None]] = [(3, None)]
         for _ in range(dice.randrange(1, 12)):
             said: Resize | None = None
-            if now.asked and dice.random() < 0.3:
+            if now.requested and dice.random() < 0.3:
                 said = now.switch()
             elif dice.random() < 0.5:
-                said, offset = now.answer(dice.choice([0, 1, 2, 3]), offset, dice.choice([now.shards, 1])), offset + 1
+                said, offset = now.respond(dice.choice([0, 1, 2, 3]), offset, dice.choice([now.shards, 1])), offset + 1
             if said is not None:
-                now = now.told(said.shards if said.change == ResizeEvent.SWITCHED else now.shards, said)
+                now = now.after(said.shards if said.change == ResizeEvent.SWITCHED else now.shards, said)
                 told.append((now.shards, said))
             else:
                 # A round, with the resize that is under way behind it.
                 told.append((now.shards, None))
-                told += [(now.shards, now.pending())] if now.asked else []
+                told += [(now.shards, now.pending())] if now.requested else []
         whole = ClusterSize()
         for one in told:
-            whole = whole.told(*one)
+            whole = whole.after(*one)
         assert whole == now
         last = max(at for at, (_, said) in enumerate(told) if said is None)
         tail = ClusterSize()
         for one in told[last:]:
-            tail = tail.told(*one)
+            tail = tail.after(*one)
         assert tail[:2] == now[:2]
 
 
 def test_a_request_counts_once_and_stays_refused() -> None:
     two = ClusterSize(2)
-    asked = two.answer(3, 7, 2)
-    assert asked == Resize(ResizeEvent.ASKED, 3, 8)
-    growing = two.told(2, asked)
+    asked = two.respond(3, 7, 2)
+    assert asked == Resize(ResizeEvent.REQUESTED, 3, 8)
+    growing = two.after(2, asked)
     assert (growing, growing.most) == (ClusterSize(2, 3, 8), 3)
-    assert growing.answer(3, 7, 2) is None, "the next resolver hears it again"
-    refused = growing.answer(4, 9, 2)
+    assert growing.respond(3, 7, 2) is None, "the next resolver hears it again"
+    refused = growing.respond(4, 9, 2)
     assert refused == Resize(ResizeEvent.REFUSED, 3, 10), "a resize is under way"
-    assert two.answer(2, 9, 2) == Resize(ResizeEvent.REFUSED, 0, 10)
-    assert two.answer(0, 9, 2) == Resize(ResizeEvent.REFUSED, 0, 10)
-    assert two.answer(4, 9, 3) == Resize(ResizeEvent.REFUSED, 0, 10), "it was made when there were three"
-    assert growing.told(2, growing.answer(0, 9, 2)) == ClusterSize(2, 0, 10)
-    assert growing.told(2, refused) == ClusterSize(2, 3, 10)
-    switched = growing.told(2, refused)
-    assert switched.told(3, switched.switch()).answer(4, 9, 3) is None, "the next resolver reads it again"
-    three = growing.told(3, growing.switch())
+    assert two.respond(2, 9, 2) == Resize(ResizeEvent.REFUSED, 0, 10)
+    assert two.respond(0, 9, 2) == Resize(ResizeEvent.REFUSED, 0, 10)
+    assert two.respond(4, 9, 3) == Resize(ResizeEvent.REFUSED, 0, 10), "it was made when there were three"
+    assert growing.after(2, growing.respond(0, 9, 2)) == ClusterSize(2, 0, 10)
+    assert growing.after(2, refused) == ClusterSize(2, 3, 10)
+    switched = growing.after(2, refused)
+    assert switched.after(3, switched.switch()).respond(4, 9, 3) is None, "the next resolver reads it again"
+    three = growing.after(3, growing.switch())
     assert three == ClusterSize(3, 0, 8)
-    assert three.answer(2, 5, 3) is None, "it was asked for before"
+    assert three.respond(2, 5, 3) is None, "it was asked for before"

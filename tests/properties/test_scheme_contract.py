@@ -98,7 +98,7 @@ def test_a_copy_finds_the_page_that_was_let_through_and_not_one_word_is_missing(
     for place, ((kind, reason, original, _), copy) in enumerate(zip(found, found[len(CRAWL) :], strict=False)):
         if reason is Reason.EMPTY:
             assert copy[:3] == (Kind.UNCHECKED, Reason.EMPTY, None)
-        elif kind is Kind.DUPLICATE and scheme.bars is not None and copy[2] != original:
+        elif kind is Kind.DUPLICATE and scheme.host_thresholds is not None and copy[2] != original:
             # Its bytes were not indexed, so it is judged by what its host has learned since
             changed += 1
         else:
@@ -328,7 +328,7 @@ def test_a_page_is_a_copy_of_itself_by_the_scheme_s_own_comparison(name: str) ->
     signed = scheme.sign(CRAWL)
     rows = candidate_columns(signed, scheme.compares_features)
     probes = scheme.probe(signed)
-    if probes.decisive.all() or scheme.bars is not None:
+    if probes.decisive.all() or scheme.host_thresholds is not None:
         return  # The judge compares the pages of a scheme with host memories.
     judgeable = rows.take(np.flatnonzero(signed.status == SignatureStatus.FINGERPRINTED))
     found = scheme.confirm(judgeable, judgeable)
@@ -407,7 +407,7 @@ def test_files_are_filtered_to_a_state_that_is_whole_and_goes_on(
     assert copies["state_entries"] == first["state_entries"] + copies["novel"]
     # where hosts are remembered, the copy of a page that was dropped is judged by what its host has learned since
     before = {was for was, now in zip(verdicts[0], verdicts[2], strict=True) if now == "novel"}
-    assert before <= ({"duplicate"} if scheme_named(name).bars is not None else set())
+    assert before <= ({"duplicate"} if scheme_named(name).host_thresholds is not None else set())
     assert copies["novel"] <= 2
     assert main(["state", "verify", state]) == 0
 

@@ -17,7 +17,7 @@ from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import IndexSettings, Rule, Settings
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.base.verdict import Reason, concatenate
-from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
+from spotsieve.stream.judge.by_host.distinctive_text import IS_DISTINCTIVE, IS_TEMPLATE
 from spotsieve.stream.sharding import confirmation
 from spotsieve.stream.sharding.candidates import SentFlags
 from spotsieve.stream.sharding.shares import shards_of
@@ -137,7 +137,7 @@ def test_template_text_that_shards_got_wrong_changes_no_verdict(seed: int, monke
 
     def wrong(*arguments: Any) -> SentFlags:
         sent = found(*arguments)
-        flags = noise.choice(np.array([0, IS_TEMPLATE, IS_TEMPLATE | IS_OWN], np.uint8), len(sent.flags))
+        flags = noise.choice(np.array([0, IS_TEMPLATE, IS_TEMPLATE | IS_DISTINCTIVE], np.uint8), len(sent.flags))
         return sent._replace(flags=flags)
 
     one = OneProcess(SCHEME, IndexSettings())

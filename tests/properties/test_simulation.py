@@ -41,14 +41,14 @@ def judge_a_round_twice(patch: pytest.MonkeyPatch) -> None:
 
 def index_a_round_twice(patch: pytest.MonkeyPatch) -> None:
     """A shard that starts reads its last outcome again."""
-    found = ShardSteps._go_on
+    found = ShardSteps._continue
 
     def go_on(self: ShardSteps, indexed_by: Any, *rest: Any) -> Any:
         yield from found(self, indexed_by, *rest)
         if indexed_by is not None:
             yield from shard_steps.SeekVerdicts(indexed_by.offset)
 
-    patch.setattr(ShardSteps, "_go_on", go_on)
+    patch.setattr(ShardSteps, "_continue", go_on)
 
 
 def drop_records_too_early(patch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,11 @@ def assert_snapshots_are_of_one_place(one: OneProcess, dice: random.Random, fold
                 stayed.index()
             (other,) = stayed._shards.states
             step_ms = step_of(one.settings.index.horizon_hours)
-            assert (state.progress[:5], state.clock, state.heard) == (other.progress[:5], other.clock, other.heard)
+            assert (state.progress[:5], state.clock, state.last_outcome) == (
+                other.progress[:5],
+                other.clock,
+                other.last_outcome,
+            )
             assert without_leftovers(state, held(state, step_ms)) == without_leftovers(other, held(other, step_ms))
             other.close()
 

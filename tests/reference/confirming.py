@@ -34,7 +34,7 @@ class ConfirmingScheme:
     name = "confirming"
     compares_features = False
     candidate_limit = 256
-    bars = None
+    host_thresholds = None
 
     def __init__(self, design: TableDesign, most_bits: int) -> None:
         self.design = design
@@ -78,7 +78,7 @@ class ConfirmingScheme:
         """The sketches' Hamming distance."""
         self.confirmed_pairs += len(pages)
         (way,) = self.ways(pages, others)
-        return Confirmations(way.reached, 1 - way.bars[0].had / 64)
+        return Confirmations(way.reached, 1 - way.tests[0].had / 64)
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """A small distance."""

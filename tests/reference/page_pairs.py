@@ -32,7 +32,7 @@ LEAST_WORDS = 3
 """A page with fewer distinctive words consists of template text."""
 
 
-class Bars(NamedTuple):
+class PairThresholds(NamedTuple):
     """The thresholds of the rule, with their defaults (HostThresholds)."""
 
     template_share: float = 0.08
@@ -51,11 +51,11 @@ class Part(NamedTuple):
     beside: bool
 
 
-def compare(view: PageView, entry: EntryText, bars: Bars) -> float | None:
+def compare(view: PageView, entry: EntryText, thresholds: PairThresholds) -> float | None:
     """The score of a page that is a copy of an entry; None for one that is no copy. view: the page on its host"""
-    if bars.one_host and view.page.host != entry.host:
+    if thresholds.one_host and view.page.host != entry.host:
         return None
-    pair = Pair(view, entry, bars)
+    pair = Pair(view, entry, thresholds)
     return pair.score() if pair.comparison.shares_text else None
 
 
@@ -65,7 +65,7 @@ class Pair:
 
     view: PageView
     entry: EntryText
-    bars: Bars
+    thresholds: PairThresholds
     lengths: float = field(default=1.0, init=False)
     by_all: bool = field(default=False, init=False)
     with_all: bool = field(default=False, init=False)
@@ -101,9 +101,9 @@ class Pair:
         score = min([1.0, *(score for score in scores if score is not None)])
         if None in scores:
             return None
-        if self.bars.keep_variants and self.same_host and self.are_variants():
+        if self.thresholds.keep_variants and self.same_host and self.are_variants():
             return None
-        return score if short_enough or self.bars.drop_parts else None
+        return score if short_enough or self.thresholds.drop_parts else None
 
     def parts(self) -> list[Part]:
         """The parts that must be contained."""
@@ -177,7 +177,7 @@ class Pair:
     def contained(self, asked: Part) -> float | None:
         """The containment of a part if it is enough, and few of its words are fresh."""
         part, words, beside = asked
-        least = self.bars.min_containment
+        least = self.thresholds.min_containment
         contained, fresh = self.comparison.measure(part)
         if self.comparison.represents_too_little(part) and not (part == MAIN_TEXT and self.with_all):
             contained = 0.0
@@ -191,7 +191,7 @@ class Pair:
         needed = max(needed, NEARLY_ALL) if nearly_all else needed
         density = self.comparison.density(True)
         needed += MARGIN * math.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
-        most_allowed = self.bars.max_fresh_words - 1.0 if self.bars.max_fresh_words else words
+        most_allowed = self.thresholds.max_fresh_words - 1.0 if self.thresholds.max_fresh_words else words
         if part == ALL_TEXT:
             most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - least) * self.comparison.words_outside_links(part)))
         if self.other_title and self.comparison.share_in_fresh_blocks(part) * words > FRESH_TEXT:
@@ -247,7 +247,7 @@ class Pair:
 
     def needed(self, asked: Part, thin: bool, young: bool) -> float:
         """The required containment: higher where less is known."""
-        missing = (1.0 - self.bars.min_containment) / (1.0 + EXCERPT * (self.lengths - 1.0))
+        missing = (1.0 - self.thresholds.min_containment) / (1.0 + EXCERPT * (self.lengths - 1.0))
         needed = 1.0 - missing
         title = -1.0 if self.title is None else self.title
         if self.same_host and title < 1.0:
@@ -270,10 +270,10 @@ class Pair:
 
     def most_fresh(self, asked: Part, needed: float, thin: bool, young: bool) -> float:
         """The most fresh words of a part."""
-        by_default = (1.0 - self.bars.min_containment) * asked.words
+        by_default = (1.0 - self.thresholds.min_containment) * asked.words
         most = (1.0 - needed) * asked.words
         if thin and self.same_host and self.title is None:
-            most = 0.625 * (1.0 - self.bars.min_containment) * asked.words
+            most = 0.625 * (1.0 - self.thresholds.min_containment) * asked.words
         if self.is_strict(asked.part):
             most = NEARLY_NONE * asked.words
         if (thin and not self.same_host and not young) or (asked.beside and asked.part != MAIN_TEXT):

@@ -12,7 +12,7 @@ from tests.reference.containment import EntryText, PageView, entry_of, look_up
 from tests.reference.host_memory import Memory, hash_of_text, hash_of_url
 from tests.reference.judge import Key, Outcome, caps_of_status, digest_key, reason_without_original
 from tests.reference.packed_text import PageText, text_of
-from tests.reference.page_pairs import Bars, compare
+from tests.reference.page_pairs import PairThresholds, compare
 from tests.reference.worth import is_better, preference_of
 
 PageId = tuple[str, int, int]
@@ -64,7 +64,7 @@ class RememberingJudge:
     """
 
     keys_of: Callable[[Signatures, int], list[Key]]
-    bars: Bars
+    thresholds: PairThresholds
     cap: int
     candidate_limit: int
     policy: Policy = PLAIN
@@ -148,7 +148,7 @@ class RememberingJudge:
         page = JudgedPage(
             id_of(signatures, index),
             signatures.urls[index].decode().partition("#")[0],
-            look_up(text, self.memories.get(text.host, Memory()), self.bars.template_share),
+            look_up(text, self.memories.get(text.host, Memory()), self.thresholds.template_share),
             preference_of(signatures, index, self.policy.preference),
             caps_of_status(self.keys_of(signatures, index), status),
             status,
@@ -215,7 +215,7 @@ class RememberingJudge:
                 cut = True
                 continue
             compared += 1
-            score = compare(page.view, entry.text, self.bars)
+            score = compare(page.view, entry.text, self.thresholds)
             if score is None:
                 continue
             if same and policy.same_url != ANY_KIND:
@@ -287,7 +287,7 @@ class KeysOfPages:
         title = [Key(("title", text.host, words), 0, 0, False, KeyKind.TITLE, self.minima_cap)] if words else []
         length = int(signatures.feature_count[index])
         blocks = [
-            Key(("block", text.host, identity), 0, 0, False, KeyKind.PRINTS, self.block_cap)
+            Key(("block", text.host, identity), 0, 0, False, KeyKind.BLOCKS, self.block_cap)
             for identity in heaviest(text)[: 6 if length < 150 else 4 if length < 300 else 2]
         ]
         return [body, *plain, *title, *blocks]

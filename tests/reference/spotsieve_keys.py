@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spotsieve.stream.base.signature import MATCHING_NOTHING, Signatures, SignatureStatus
-from spotsieve.stream.sign.fingerprints.permuted_tables import DIGEST_TAG, MINIMA_TAG, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.sign.fingerprints.permuted_tables import BLOCK_TAG, DIGEST_TAG, MINIMA_TAG, TITLE_TAG
 from spotsieve.stream.sign.schemes import UNCAPPED
 from tests.reference.packed_text import words_of_code
 
@@ -39,7 +39,7 @@ def keys_of_page(signatures: Signatures, row: int, minima_cap: int) -> list[Key]
     wanted = 6 if features < 150 else 4 if features < 300 else 2
     heaviest = sorted(_weights(_own(signatures, "blocks", row)).items(), key=lambda row: (-row[1][0], row[1][1]))
     identities = [identity for identity, _ in heaviest[:wanted]]
-    return keys + [Key(_tagged(PRINT_TAG, _mixed(identity, host)), 0, False, 4) for identity in identities]
+    return keys + [Key(_tagged(BLOCK_TAG, _mixed(identity, host)), 0, False, 4) for identity in identities]
 
 
 def _weights(blocks: Sequence[int]) -> dict[int, tuple[float, int]]:

@@ -1,4 +1,4 @@
-"""Stored values of hosts and own texts, read and written field by field: the twin of the kernels in state/format."""
+"""Reads and writes stored values of hosts and distinctive texts field by field: the twin of state/format."""
 
 import struct
 from typing import NamedTuple
@@ -39,8 +39,8 @@ def memory_value(memory: ObviousMemory) -> bytes:
 ObviousText = tuple[int, int, int, int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
-def own_text_of(entry: bytes) -> ObviousText | None:
-    """The own text within a stored entry: site, main, whole, every, limit, sample, blocks, titles."""
+def distinctive_text_of(entry: bytes) -> ObviousText | None:
+    """The distinctive text within a stored entry: site, main, whole, every, limit, sample, blocks, titles."""
     words = entry[1]
     url_bytes = int.from_bytes(entry[26:28], "little")
     rest = entry[42 + 8 * words :]

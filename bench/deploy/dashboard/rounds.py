@@ -8,7 +8,8 @@ LAG = (
     " - on (job, instance) group_left () spotsieve_log_position)"
 )
 BUSY = (
-    'sum by (instance) (rate(spotsieve_stage_duration_seconds_sum{stage=~"ahead|answer|confirm|walk|file"}'
+    "sum by (instance) (rate(spotsieve_stage_duration_seconds_sum"
+    '{stage=~"prefetch|find_candidates|confirm|resolve_hosts|index"}'
     "[$__rate_interval]))"
 )
 

@@ -28,9 +28,9 @@ KEY_NAMES = {
     KeyKind.TEXT: "digest of the text",
     KeyKind.TABLES: "tables of the fingerprint",
     KeyKind.MINIMA: "MinHash values",
-    KeyKind.PRINTS: "heaviest blocks",
+    KeyKind.BLOCKS: "heaviest blocks",
     KeyKind.TITLE: "words of the title",
-    KeyKind.ADDRESS: "digest of text and URL",
+    KeyKind.URL: "digest of text and URL",
 }
 _KEY_NAMES_OF_SCHEME = {
     "onebit": {KeyKind.MINIMA: "groups of the fingerprint"},

@@ -28,7 +28,7 @@ from spotsieve.stream.judge.by_host.containment import (
     MAIN_TEXT,
     TEMPLATE_TEXT,
 )
-from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
+from spotsieve.stream.judge.by_host.distinctive_text import IS_DISTINCTIVE, IS_TEMPLATE
 from spotsieve.stream.sign.features.shown_text import read_text, spell_out
 from spotsieve.stream.sign.features.sieve import ScoredBlock, blocks_of
 
@@ -57,7 +57,7 @@ class BlockRole(enum.StrEnum):
 class PageBlocks:
     """The b packed blocks of a page (stream/base/page_text.py), by the memory of its host.
 
-    packed: uint64[b]  flags: uint8[b] (IS_OWN, ... of stream/judge/by_host/distinctive_text.py)
+    packed: uint64[b]  flags: uint8[b] (IS_DISTINCTIVE, ... of stream/judge/by_host/distinctive_text.py)
     """
 
     packed: NDArray[np.uint64]
@@ -66,7 +66,7 @@ class PageBlocks:
     @property
     def roles(self) -> list[BlockRole]:
         """The role of each block."""
-        kinds = np.where(self.flags & IS_OWN != 0, 0, np.where(self.flags & IS_TEMPLATE != 0, 1, 2))
+        kinds = np.where(self.flags & IS_DISTINCTIVE != 0, 0, np.where(self.flags & IS_TEMPLATE != 0, 1, 2))
         members = [*BlockRole]
         return [members[kind] for kind in kinds.tolist()]
 
@@ -83,7 +83,7 @@ class PageBlocks:
 
     def in_part(self, part: int) -> NDArray[np.bool_]:
         """The blocks of a part (MAIN_TEXT, ... of stream/judge/by_host/containment.py): bool[b]."""
-        kept, own = self._has(KEPT), self.flags & IS_OWN != 0
+        kept, own = self._has(KEPT), self.flags & IS_DISTINCTIVE != 0
         if part == MAIN_TEXT:
             return np.asarray(own & kept)
         if part == ALL_TEXT:

@@ -30,11 +30,11 @@ from spotsieve.stream.insight.explain.explanation import (
 )
 from spotsieve.stream.insight.explain.texts import PageBlocks
 from spotsieve.stream.judge import judge_alone
-from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host import criteria
 from spotsieve.stream.judge.by_host.confirmation import PageConfirmations, confirm_page, look_up_page
 from spotsieve.stream.judge.by_host.containment import PARTS
+from spotsieve.stream.judge.by_host.criteria import thresholds_of_pages
 from spotsieve.stream.judge.by_host.distinctive_text import host_figures
-from spotsieve.stream.judge.by_host.thresholds import thresholds_of_pages
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs, find_candidates
 from spotsieve.stream.judge.policy import ANY_KIND, KEEP_FIRST, PLAIN, Policy, Preference
 from spotsieve.stream.judge.rules import final_kinds, limits_of, reasons_of
@@ -102,12 +102,12 @@ def _compare(
     far: differing bits of the candidates whose fingerprint bits are too distant, by entry number
     max_bits: the most bits that may differ
     """
-    if scheme.bars is not None:
-        confirmed = confirm_page(signatures, pairs, view, scheme.bars, policy.rules)
+    if scheme.host_thresholds is not None:
+        confirmed = confirm_page(signatures, pairs, view, scheme.host_thresholds, policy.rules)
         indexed, place = confirmed.read.indexed, confirmed.place
-        chosen, table = thresholds_of_pages(signatures, scheme.bars, policy.rules)
-        bars = HostThresholds(*table[chosen[0]])
-        compared = [_compare_by_host(signatures, confirmed, pair, bars) for pair in range(len(pairs.number))]
+        chosen, table = thresholds_of_pages(signatures, scheme.host_thresholds, policy.rules)
+        host_thresholds = HostThresholds(*table[chosen[0]])
+        compared = [_compare_by_host(signatures, confirmed, pair, host_thresholds) for pair in range(len(pairs.number))]
         host = _host_facts(signatures, confirmed)
     else:
         host = None
@@ -159,19 +159,19 @@ class _Comparison(NamedTuple):
 
 
 def _compare_by_host(
-    signatures: Signatures, confirmed: PageConfirmations, pair: int, bars: HostThresholds
+    signatures: Signatures, confirmed: PageConfirmations, pair: int, host_thresholds: HostThresholds
 ) -> _Comparison:
-    """One pair with the values that the kernel of a scheme with host memories recorded. bars: of the page"""
-    values, title = confirmed.noted.bars[pair], float(confirmed.noted.figures[pair][thresholds.PAIR_TITLE])
+    """One pair with the values that the kernel of a scheme with host memories recorded. host_thresholds: of the page"""
+    values, title = confirmed.noted.values[pair], float(confirmed.noted.other_values[pair][criteria.PAIR_TITLE])
     one_host = bool(signatures.host[0] == confirmed.read.texts.host[confirmed.place[pair]])
-    unused = {thresholds.LENGTH} if bars.drop_parts else set()
-    tested = [row for row in thresholds.ABOUT if values[row].max() != thresholds.NONE and row not in unused]
+    unused = {criteria.LENGTH} if host_thresholds.drop_parts else set()
+    tested = [row for row in criteria.ABOUT if values[row].max() != criteria.NONE and row not in unused]
     reached = tuple(_threshold(row, values[row]) for row in tested)
     nothing = PairThreshold("any block or sampled shingle in common", 0.0, 1.0, "yes")
     criterion = PairCriterion("the text is contained", Reason.CONTAINED, reached or (nothing,))
     figures = {"one host": float(one_host)}
-    if title != thresholds.NONE:
-        figures[thresholds.ABOUT[thresholds.TITLE].name] = title
+    if title != criteria.NONE:
+        figures[criteria.ABOUT[criteria.TITLE].name] = title
     accepted = bool(confirmed.accepted[pair])
     return _Comparison(
         (criterion,),
@@ -183,24 +183,24 @@ def _compare_by_host(
 
 
 def _rows_of_part(part: int) -> tuple[int, int]:
-    """The rows of a part's thresholds: containment and fresh words."""
-    row = thresholds.PART_FIRST + 2 * part
+    """The rows of a part's criteria: containment and fresh words."""
+    row = criteria.PART_FIRST + 2 * part
     return row, row + 1
 
 
 def _deciding_part(values: NDArray[np.float64]) -> TextPart | None:
     """The measured part with the smallest margin; None if none was measured."""
     parts = [
-        TextPart(part, thresholds.PART_NAMES[part], *(_threshold(row, values[row]) for row in _rows_of_part(part)))
+        TextPart(part, criteria.PART_NAMES[part], *(_threshold(row, values[row]) for row in _rows_of_part(part)))
         for part in range(PARTS)
-        if values[_rows_of_part(part)[0]].max() != thresholds.NONE
+        if values[_rows_of_part(part)[0]].max() != criteria.NONE
     ]
     return min(parts, key=lambda part: part.margin, default=None)
 
 
 def _threshold(row: int, noted: NDArray[np.float64]) -> PairThreshold:
     """One threshold of the default scheme. noted: float64[2], the value and the needed value"""
-    info = thresholds.ABOUT[row]
+    info = criteria.ABOUT[row]
     return PairThreshold(info.name, float(noted[0]), float(noted[1]), info.unit, info.at_most)
 
 
@@ -228,7 +228,7 @@ def _compare_by_scheme(
                         test.at_most,
                         test.beyond,
                     )
-                    for test in criterion.bars
+                    for test in criterion.tests
                 ),
             )
             for criterion in tests
@@ -293,7 +293,7 @@ def _with_fates(
 ) -> list[CandidatePage]:
     """The candidates with their fates and common keys. judged: entry numbers of the judge's candidates"""
     original = verdicts.originals[0]
-    url, by_url = url_without_fragment(signatures.addresses()[0]), policy.same_url != ANY_KIND
+    url, by_url = url_without_fragment(signatures.url_texts()[0]), policy.same_url != ANY_KIND
     page_id = page_ids_of(signatures)[0] if original is None else _id_of(original)
     first = min((page.number for page in candidates if _id_of(page.entry) == page_id), default=NEVER)
     decided = []
@@ -376,14 +376,14 @@ def _lookups(slots: Slots, buckets: Buckets) -> dict[KeyKind, LookupCounts]:
 
 def blocks_by_host(signatures: Signatures, scheme: Scheme, view: StateView, policy: Policy) -> PageBlocks | None:
     """The blocks of one page by today's memory of its host; None for schemes without host memories."""
-    if scheme.bars is None:
+    if scheme.host_thresholds is None:
         return None
-    return PageBlocks(signatures.blocks, look_up_page(signatures, view, scheme.bars, policy.rules))
+    return PageBlocks(signatures.blocks, look_up_page(signatures, view, scheme.host_thresholds, policy.rules))
 
 
 def _page_blocks(signatures: Signatures, confirmed: PageConfirmations) -> PageBlocks:
-    return PageBlocks(signatures.blocks, confirmed.asked.flags[: len(signatures.blocks)].copy())
+    return PageBlocks(signatures.blocks, confirmed.page_view.flags[: len(signatures.blocks)].copy())
 
 
 def _host_facts(signatures: Signatures, confirmed: PageConfirmations) -> HostFacts:
-    return HostFacts(*host_figures(confirmed.asked), _page_blocks(signatures, confirmed))
+    return HostFacts(*host_figures(confirmed.page_view), _page_blocks(signatures, confirmed))

@@ -54,14 +54,14 @@ class TopicEnds(NamedTuple):
 
     log_end: end offset of the log  verdicts: the newest round and some records before it
     matches: by partition, the records since the newest round was published, and some records before them
-    walks: whether the shards confirm and resolve candidates before the resolver completes a round
+    by_host: whether the shards confirm and resolve candidates before the resolver completes a round
     """
 
     log_end: int
     verdicts: Sequence[TimedMessage]
     matches: Mapping[int, Sequence[TimedMessage]]
     members: ServiceMembers
-    walks: bool
+    by_host: bool
 
     @property
     def cluster_size(self) -> ClusterSize:
@@ -81,9 +81,9 @@ def cluster_size_after(cluster_size: ClusterSize, records: Sequence[TimedMessage
     """The number of shards after a resolver has answered all requests. records: of the first partition of `matches`"""
     for record in records:
         message = record.message
-        if message.told.kind == KIND_REQUEST and not message.told.share.number:
-            resize = cluster_size.answer(message.ask(), message.offset, message.told.share.shards)
-            cluster_size = cluster_size if resize is None else cluster_size.told(cluster_size.shards, resize)
+        if message.record.kind == KIND_REQUEST and not message.record.share.number:
+            resize = cluster_size.respond(message.requested_shards(), message.offset, message.record.share.shards)
+            cluster_size = cluster_size if resize is None else cluster_size.after(cluster_size.shards, resize)
     return cluster_size
 
 
@@ -97,7 +97,7 @@ async def read_cluster_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSi
     verdicts = await _read_verdicts(settings, log, topic, spans[topic])
     cluster_size, (begin, end) = cluster_size_of(verdicts), spans[requests]
     # A new resolver reads from the responses to the newest round on. All requests before them are answered.
-    first = max(begin, cluster_size.answered, _newest_responses(verdicts).get(0, 0))
+    first = max(begin, cluster_size.processed, _newest_responses(verdicts).get(0, 0))
     # If the topic ends before this offset, it was recreated.
     records = await _read(settings, log, {requests: (first if first <= end else begin, end)}, is_strict=False)
     return cluster_size, cluster_size_after(cluster_size.over(end), records[requests])
@@ -126,19 +126,21 @@ async def read_ends(settings: Settings, now_ms: int) -> TopicEnds:
             for partition, (first, end) in spans.items()
             if partition in matches
         }
-        if cluster_size_of(records).asked:
+        if cluster_size_of(records).requested:
             since = await bounds.offsets_at(matches, now_ms - FILLING_MS)
             tails = {at: (_earlier(first, since[at.partition]), end) for at, (first, end) in tails.items()}
     by_partition = await _read(settings, log, tails, is_strict=False)
     members = await _read_members(settings, {partition: spans[partition] for partition in pages})
     by_shard = {partition.partition: by_partition[partition] for partition in matches}
-    return TopicEnds(spans[signatures][1], records, by_shard, members, scheme_in_scope(settings).bars is not None)
+    return TopicEnds(
+        spans[signatures][1], records, by_shard, members, scheme_in_scope(settings).host_thresholds is not None
+    )
 
 
 def _newest_responses(verdicts: Sequence[TimedMessage]) -> dict[int, int]:
     """The first offset of the responses to the newest round, by partition of `matches`."""
-    rounds = [record.message.named() for record in verdicts if record.message.told.kind == KIND_RANGE]
-    return dict(enumerate(rounds[-1].answers)) if rounds else {}
+    rounds = [record.message.announcement() for record in verdicts if record.message.record.kind == KIND_RANGE]
+    return dict(enumerate(rounds[-1].response_starts)) if rounds else {}
 
 
 def _earlier(first: int, since: int | None) -> int:
@@ -172,7 +174,7 @@ async def _read_verdicts(
     while True:
         first = max(begin, end - tail)
         records = (await _read(settings, log, {topic: (first, end)}, is_strict=True))[topic]
-        if first == begin or any(record.message.told.kind == KIND_RANGE for record in records):
+        if first == begin or any(record.message.record.kind == KIND_RANGE for record in records):
             return records
         tail *= 2
 
@@ -209,7 +211,7 @@ async def log_of_rounds(settings: Settings) -> LogIdentity:
     async with RangeReader(settings, {}, STEP) as bounds:
         span = (await bounds.held([topic]))[topic]
     records = await _read_verdicts(settings, log, topic, span)
-    return records[-1].message.told.log if records else NO_LOG
+    return records[-1].message.record.log if records else NO_LOG
 
 
 def _timed_message(record: ConsumerRecord, digest: bytes, log: LogIdentity | None) -> TimedMessage:

@@ -35,15 +35,15 @@ async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, 
     """
     if not 1 <= shards <= MOST_SHARDS:
         raise SettingError("--shards", f"must be 1 to {MOST_SHARDS}", shards, "choose another number")
-    cluster_size, requested = await _read_sizes(settings)
-    if cluster_size.asked == shards == requested.asked:
+    cluster_size, newest = await _read_sizes(settings)
+    if cluster_size.requested == shards == newest.requested:
         return cluster_size, 0
-    if cluster_size.asked:
+    if cluster_size.requested:
         raise _under_way(cluster_size, shards)
-    if requested.asked:
+    if newest.requested:
         raise SettingError(
             "--shards",
-            f"cannot be requested: a resize {cluster_size.shards} -> {requested.asked} waits for a resolver",
+            f"cannot be requested: a resize {cluster_size.shards} -> {newest.requested} waits for a resolver",
             shards,
             "start a resolver (spotsieve run --role resolver), or cancel the resize (spotsieve shards resize --cancel)",
         )
@@ -53,12 +53,12 @@ async def request_resize(settings: Settings, shards: int) -> tuple[ClusterSize, 
     added = await add_partitions(settings, settings.topics.matches, shards)
     offset = await _write(settings, cluster_size, shards)
     now = await _wait_for_response(
-        settings, lambda now: bool(now.asked) or now.shards == shards or now.answered > offset
+        settings, lambda now: bool(now.requested) or now.shards == shards or now.processed > offset
     )
-    if now.asked not in (0, shards):
+    if now.requested not in (0, shards):
         # Another process sent a request at the same time, and was first.
         raise _under_way(now, shards)
-    if shards not in (now.shards, now.asked):
+    if shards not in (now.shards, now.requested):
         raise SettingError(
             "--shards",
             f"was refused by the resolver, because the number of shards is now {now.shards}",
@@ -88,10 +88,10 @@ async def _check_history(settings: Settings, shards: int) -> None:
             "outcome (spotsieve state snapshot --after-outcome), set cluster.snapshots for all roles, and repeat the "
             "command",
         )
-    position, heard = place_of_snapshots(snapshots, await log_of_rounds(settings))
+    position, outcome_ref = place_of_snapshots(snapshots, await log_of_rounds(settings))
     if not cut:
         return
-    place = {settings.topics.log: position, settings.topics.verdicts: -1 if heard is None else heard.offset}
+    place = {settings.topics.log: position, settings.topics.verdicts: -1 if outcome_ref is None else outcome_ref.offset}
     if len(snapshots) != shards or any(place[topic] < begin for topic, begin in cut.items()):
         raise StateError(
             f"cluster.snapshots {name}",
@@ -109,22 +109,22 @@ async def cancel_resize(settings: Settings) -> tuple[ClusterSize, int]:
     -> the number of shards, and the requested number. Raises SettingError if there is nothing to cancel, and other
     SpotsieveErrors.
     """
-    cluster_size, requested = await _read_sizes(settings)
-    if not cluster_size.asked and not requested.asked:
+    cluster_size, newest = await _read_sizes(settings)
+    if not cluster_size.requested and not newest.requested:
         raise SettingError(
             "--cancel", "has no resize to cancel", None, f"the number of shards is {cluster_size.shards}"
         )
     await _write(settings, cluster_size, 0)
-    if not cluster_size.asked:
+    if not cluster_size.requested:
         # No resize has begun. The next resolver finds the request and the cancellation together.
-        return cluster_size, requested.asked
-    return await _wait_for_response(settings, lambda now: not now.asked), cluster_size.asked
+        return cluster_size, newest.requested
+    return await _wait_for_response(settings, lambda now: not now.requested), cluster_size.requested
 
 
 def _under_way(cluster_size: ClusterSize, shards: int) -> SettingError:
     return SettingError(
         "--shards",
-        f"cannot be requested: a resize {cluster_size.shards} -> {cluster_size.asked} is under way",
+        f"cannot be requested: a resize {cluster_size.shards} -> {cluster_size.requested} is under way",
         shards,
         "wait until it ends (spotsieve shards status), or cancel it (spotsieve shards resize --cancel)",
     )
@@ -132,7 +132,7 @@ def _under_way(cluster_size: ClusterSize, shards: int) -> SettingError:
 
 async def _read_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
     """The number of shards now, and after all open requests. Raises StateError if the service has no round yet."""
-    cluster_size, requested = await read_cluster_sizes(settings)
+    cluster_size, newest = await read_cluster_sizes(settings)
     if not cluster_size.shards:
         raise StateError(
             f"topics.verdicts {settings.topics.verdicts!r}",
@@ -140,7 +140,7 @@ async def _read_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
             None,
             "set cluster.shards for all roles and start them; only a running service can be resized",
         )
-    return cluster_size, requested
+    return cluster_size, newest
 
 
 async def _write(settings: Settings, cluster_size: ClusterSize, shards: int) -> int:

@@ -43,12 +43,12 @@ def awaited_shards(
     matches: Mapping[int, Sequence[TimedMessage]],
     range_: RoundRange,
     shards: int,
-    walks: bool,
+    by_host: bool,
 ) -> list[int]:
     """The shards that the open round waits for; an empty list if it waits for the resolver.
 
     matches: records of the round, by partition  range_: of the round; responses to an abandoned larger one do not count
-    shards: number of shards  walks: whether the shards confirm and resolve candidates
+    shards: number of shards  by_host: whether the shards confirm and resolve candidates
     """
     state = _open_round_state(verdicts, range_)
     responses = {number: _responses(matches.get(number, ()), range_, number, shards) for number in range(shards)}
@@ -58,9 +58,9 @@ def awaited_shards(
         number: message
         for number, messages in responses.items()
         for message in messages
-        if message.told.kind == KIND_CANDIDATES
+        if message.record.kind == KIND_CANDIDATES
     }
-    if len(candidates) < shards or not walks:
+    if len(candidates) < shards or not by_host:
         return _all_except(candidates, shards)
     checksum = combined_checksum([candidates[number] for number in range(shards)])
     confirmed = {
@@ -77,12 +77,12 @@ def awaited_shards(
 
 def _open_round_state(verdicts: Sequence[TimedMessage], range_: RoundRange) -> OpenRoundState:
     state = OpenRoundState()
-    for message in [record.message for record in verdicts if record.message.told.range == range_]:
-        if message.told.kind == KIND_RANGE:
+    for message in [record.message for record in verdicts if record.message.record.range == range_]:
+        if message.record.kind == KIND_RANGE:
             state = OpenRoundState()
-        elif message.told.kind == KIND_POISON_ROWS:
-            state = OpenRoundState(frozenset(message.broken().errors))
-        elif message.told.kind == KIND_SPECULATION:
+        elif message.record.kind == KIND_POISON_ROWS:
+            state = OpenRoundState(frozenset(message.poison().errors))
+        elif message.record.kind == KIND_SPECULATION:
             state = state._replace(speculation=message.speculation())
     return state
 
@@ -90,25 +90,27 @@ def _open_round_state(verdicts: Sequence[TimedMessage], range_: RoundRange) -> O
 def _responses(records: Sequence[TimedMessage], range_: RoundRange, number: int, shards: int) -> list[RoundMessage]:
     """The responses of one shard to the round, in order."""
     messages = [record.message for record in records]
-    return [message for message in messages if message.told.range == range_ and message.told.share == (number, shards)]
+    return [
+        message for message in messages if message.record.range == range_ and message.record.share == (number, shards)
+    ]
 
 
 def _awaits_resolver(message: RoundMessage, state: OpenRoundState) -> bool:
     """Whether a shard waits until the resolver excludes poison pages or publishes a smaller round."""
-    if message.told.kind == KIND_POISON_ROWS:
-        return not message.broken().errors.keys() <= state.excluded
-    return message.told.kind == KIND_TOO_LARGE and not state.excluded
+    if message.record.kind == KIND_POISON_ROWS:
+        return not message.poison().errors.keys() <= state.excluded
+    return message.record.kind == KIND_TOO_LARGE and not state.excluded
 
 
 def _confirms(message: RoundMessage, checksum: int) -> bool:
-    return message.told.kind == KIND_CONFIRMATIONS and read_combined_checksum(message.told.body) == checksum
+    return message.record.kind == KIND_CONFIRMATIONS and read_combined_checksum(message.record.body) == checksum
 
 
 def _resolves(message: RoundMessage, state: OpenRoundState) -> bool:
     """Whether it is a resolution under the current speculation, without excluded pages."""
-    if message.told.kind != KIND_RESOLUTIONS:
+    if message.record.kind != KIND_RESOLUTIONS:
         return False
-    resolutions, speculation = message.walks
+    resolutions, speculation = message.resolutions
     has_excluded = not state.excluded.isdisjoint(resolutions.rows.tolist())
     return (state.speculation is None or speculation.equals(state.speculation)) and not has_excluded
 
@@ -214,12 +216,14 @@ class ServiceStatus(NamedTuple):
 def status_of(ends: TopicEnds, now_ms: int) -> ServiceStatus:
     """The status of a service at `now_ms` (Unix time in ms; the clocks of other machines may differ)."""
     cluster_size = ends.cluster_size
-    rounds = {record.message.told.range: record for record in ends.verdicts if record.message.told.kind == KIND_RANGE}
-    outcomes = [record for record in ends.verdicts if record.message.told.kind == KIND_OUTCOME]
+    rounds = {
+        record.message.record.range: record for record in ends.verdicts if record.message.record.kind == KIND_RANGE
+    }
+    outcomes = [record for record in ends.verdicts if record.message.record.kind == KIND_OUTCOME]
     newest = next(reversed(rounds), None)
-    is_open = newest is not None and all(record.message.told.range != newest for record in outcomes)
+    is_open = newest is not None and all(record.message.record.range != newest for record in outcomes)
     # Rounds before a resize were for other shards.
-    own = {at: record for at, record in rounds.items() if record.message.told.share.shards == cluster_size.shards}
+    own = {at: record for at, record in rounds.items() if record.message.record.share.shards == cluster_size.shards}
     answering = [
         _shard_status(number, own, ends.matches.get(number, ()), cluster_size.shards)
         for number in range(cluster_size.shards)
@@ -228,15 +232,15 @@ def status_of(ends: TopicEnds, now_ms: int) -> ServiceStatus:
     if newest is not None:
         place = newest.start if is_open else newest.end
         record = place.record
-        pages = sum(one.pages for one in rounds[newest].message.named().records)
+        pages = sum(one.pages for one in rounds[newest].message.announcement().records)
         round_ = RoundStatus(newest, pages, newest.first_number, _age(rounds[newest], now_ms), is_open)
-    filling = [_fill_status(number, ends, now_ms) for number in range(cluster_size.asked)]
+    filling = [_fill_status(number, ends, now_ms) for number in range(cluster_size.requested)]
     waits_for = _waits_for(ends, newest) if is_open and newest else ""
     if ends.members.resolvers == 0 and (is_open or ends.log_end > record):
         waits_for = "a resolver: none is running"
     return ServiceStatus(
         cluster_size.shards,
-        cluster_size.asked,
+        cluster_size.requested,
         ends.log_end,
         record,
         outcomes[-1].message.offset if outcomes else None,
@@ -259,17 +263,17 @@ def _shard_status(
     """The status of a shard. rounds: the recent rounds, in order  records: the records of its partition"""
     # A round that is published again with fewer pages replaces the larger one, and has the same start.
     ranges = list({range_.start: range_ for range_ in rounds}.values())
-    answered = {
-        record.message.told.range: record.time_ms
+    processed = {
+        record.message.record.range: record.time_ms
         for record in records
-        if record.message.told.kind == KIND_CANDIDATES and record.message.told.share.shards == shards
+        if record.message.record.kind == KIND_CANDIDATES and record.message.record.share.shards == shards
     }
-    took = [time_ms - rounds[range_].time_ms for range_, time_ms in answered.items() if range_ in rounds]
-    before = [range_ for range_ in answered if not ranges or range_.start < ranges[0].start]
+    took = [time_ms - rounds[range_].time_ms for range_, time_ms in processed.items() if range_ in rounds]
+    before = [range_ for range_ in processed if not ranges or range_.start < ranges[0].start]
     last = max(before, default=None)
     behind = len(ranges)
     for at, range_ in enumerate(ranges):
-        if range_ in answered:
+        if range_ in processed:
             last, behind = range_, len(ranges) - at - 1
     return ShardStatus(number, last and last.end, behind, round(max(0.0, median(took)), 1) if took else None)
 
@@ -279,17 +283,17 @@ def _fill_status(number: int, ends: TopicEnds, now_ms: int) -> FillStatus:
     progress = [
         record
         for record in ends.matches.get(number, ())
-        if record.message.told.kind == KIND_FILL_PROGRESS
-        and record.message.told.share.shards == ends.cluster_size.asked
+        if record.message.record.kind == KIND_FILL_PROGRESS
+        and record.message.record.share.shards == ends.cluster_size.requested
         and now_ms - record.time_ms <= READY_MS
     ]
     if not progress:
         return FillStatus(number, None, None, None, False)
     first, last = progress[0], progress[-1]
-    record, seconds = last.message.told.range.end.record, (last.time_ms - first.time_ms) / 1000
-    read = record - first.message.told.range.end.record
+    record, seconds = last.message.record.range.end.record, (last.time_ms - first.time_ms) / 1000
+    read = record - first.message.record.range.end.record
     rate = round(read / seconds, 1) if seconds > 0 and read > 0 else None
-    ready, left = last.message.filled().ready, None
+    ready, left = last.message.fill_progress().ready, None
     if rate and not ready:
         left = round(max(0, ends.log_end - record) / rate, 1)
     return FillStatus(number, record, rate, left, ready)
@@ -297,7 +301,7 @@ def _fill_status(number: int, ends: TopicEnds, now_ms: int) -> FillStatus:
 
 def _waits_for(ends: TopicEnds, range_: RoundRange) -> str:
     """The processes that the open round waits for."""
-    numbers = awaited_shards(ends.verdicts, ends.matches, range_, ends.cluster_size.shards, ends.walks)
+    numbers = awaited_shards(ends.verdicts, ends.matches, range_, ends.cluster_size.shards, ends.by_host)
     return _shard_list(numbers) if numbers else "the resolver"
 
 

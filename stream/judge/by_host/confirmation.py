@@ -14,8 +14,9 @@ from spotsieve.state.index import NOBODY, CommonWindows, IndexedEntries, Pending
 from spotsieve.stream.base.arrays import distinct, distinct_places, places_in
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged
-from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host import criteria
 from spotsieve.stream.judge.by_host.common_text import find_common_text
+from spotsieve.stream.judge.by_host.criteria import new_pair_result, thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
     PageTexts,
@@ -28,7 +29,6 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
 )
 from spotsieve.stream.judge.by_host.memory import Memory, load_memories
 from spotsieve.stream.judge.by_host.pairs import judge_pair
-from spotsieve.stream.judge.by_host.thresholds import new_pair_result, thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs
 from spotsieve.stream.judge.policy import Preference, preferences_of_entries
 from spotsieve.stream.sign.schemes import HostThresholds
@@ -64,7 +64,7 @@ class HostContext:
 
 def load_host_context(
     signatures: Signatures,
-    met: CandidatePairs,
+    pairs: CandidatePairs,
     view: StateView,
     pending_verdicts: list[PendingVerdict | None],
     learns: bool,
@@ -78,14 +78,14 @@ def load_host_context(
     hosts, row = distinct_places(np.ascontiguousarray(signatures.host, np.uint64))
     memory = read_memories(signatures, hosts, row, view)
     common, pages = read_pages(signatures, view, learns)
-    originals = [attempt.original for attempt in pending_verdicts if attempt is not None and attempt.original != NOBODY]
-    numbers = np.append(met.number, np.array(originals, np.int64)) if originals else met.number
+    originals = [pending.original for pending in pending_verdicts if pending is not None and pending.original != NOBODY]
+    numbers = np.append(pairs.number, np.array(originals, np.int64)) if originals else pairs.number
     wanted = distinct(numbers).view(np.uint64)
     if not len(wanted):
         return HostContext(row, memory, wanted, None, no_texts(), pages, common, np.empty(0))
     indexed = view.indexed(wanted)
     compared = indexed.compared(False)
-    texts = texts_of_entries(compared.host, indexed.own_texts())
+    texts = texts_of_entries(compared.host, indexed.distinctive_texts())
     preference = preferences_of_entries(indexed, compared.feature_count, by)
     return HostContext(row, memory, wanted, indexed, texts, pages, common, preference)
 
@@ -125,12 +125,12 @@ def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[C
 class PairNotes(NamedTuple):
     """The values that were recorded for m pairs, or for none.
 
-    bars: float64[m, thresholds.THRESHOLDS, 2], the value of the pair and the required value, per threshold
-    figures: float64[m, thresholds.FIGURES], other values of the pair
+    values: float64[m, thresholds.CRITERIA, 2], the value of the pair and the required value, per threshold
+    other_values: float64[m, thresholds.OTHER_VALUES], other values of the pair
     """
 
-    bars: NDArray[np.float64]
-    figures: NDArray[np.float64]
+    values: NDArray[np.float64]
+    other_values: NDArray[np.float64]
 
 
 class PageConfirmations(NamedTuple):
@@ -140,7 +140,7 @@ class PageConfirmations(NamedTuple):
     place: int64[m], the place of each pair's indexed page in read.indexed
     accepted: bool[m], score: float64[m], reason: uint8[m] (Reason)
     noted: the recorded values of the m pairs
-    asked: the page's text by the memory of its host
+    page_view: the page's text by the memory of its host
     """
 
     read: HostContext
@@ -149,11 +149,15 @@ class PageConfirmations(NamedTuple):
     score: NDArray[np.float64]
     reason: NDArray[np.uint8]
     noted: PairNotes
-    asked: PageView
+    page_view: PageView
 
 
 def confirm_all(
-    signatures: Signatures, met: CandidatePairs, view: StateView, bars: HostThresholds, rules: PageRules | None = None
+    signatures: Signatures,
+    pairs: CandidatePairs,
+    view: StateView,
+    thresholds: HostThresholds,
+    rules: PageRules | None = None,
 ) -> tuple[IndexedEntries, NDArray[np.int64], NDArray[np.bool_], NDArray[np.float64], NDArray[np.uint8]]:
     """Confirm every candidate pair, at least one, by the current host memory.
 
@@ -161,63 +165,69 @@ def confirm_all(
     (int64[m]), whether the pair is a match (bool[m]), its score (float64[m]) and its reason (uint8[m], Reason). Score
     and reason are set only for pairs without a decisive key. Raises ValueError if there is no pair.
     """
-    answer = _confirm(signatures, met, view, bars, rules, 0)
-    if answer.read.indexed is None:
-        raise ValueError("no pair is met, so there is nothing to confirm")
-    return answer.read.indexed, answer.place, answer.accepted, answer.score, answer.reason
+    result = _confirm(signatures, pairs, view, thresholds, rules, 0)
+    if result.read.indexed is None:
+        raise ValueError("there must be a pair to confirm")
+    return result.read.indexed, result.place, result.accepted, result.score, result.reason
 
 
 def confirm_page(
-    signatures: Signatures, met: CandidatePairs, view: StateView, bars: HostThresholds, rules: PageRules | None = None
+    signatures: Signatures,
+    pairs: CandidatePairs,
+    view: StateView,
+    thresholds: HostThresholds,
+    rules: PageRules | None = None,
 ) -> PageConfirmations:
     """Confirm every candidate pair of one page, pairs with a decisive key included, and record the values of each."""
-    return _confirm(signatures, met._replace(proof=np.zeros_like(met.proof)), view, bars, rules, len(met.number))
+    return _confirm(
+        signatures, pairs._replace(proof=np.zeros_like(pairs.proof)), view, thresholds, rules, len(pairs.number)
+    )
 
 
 def look_up_page(
-    signatures: Signatures, view: StateView, bars: HostThresholds, rules: PageRules | None = None
+    signatures: Signatures, view: StateView, thresholds: HostThresholds, rules: PageRules | None = None
 ) -> NDArray[np.uint8]:
     """The flags of the blocks of one page (PageView) by the current memory of its host: uint8[b]."""
     none = np.empty(0, np.uint8)
     pairs = CandidatePairs(np.zeros(2, np.int64), np.empty(0, np.int64), none, none, none, np.full(1, NEVER, np.int64))
-    return confirm_page(signatures, pairs, view, bars, rules).asked.flags[: len(signatures.blocks)].copy()
+    return confirm_page(signatures, pairs, view, thresholds, rules).page_view.flags[: len(signatures.blocks)].copy()
 
 
 def _confirm(
     signatures: Signatures,
-    met: CandidatePairs,
+    pairs: CandidatePairs,
     view: StateView,
-    bars: HostThresholds,
+    thresholds: HostThresholds,
     rules: PageRules | None,
     noting: int,
 ) -> PageConfirmations:
     """Confirm pairs. noting: number of pairs whose values are recorded, all or 0"""
-    read = load_host_context(signatures, met, view, [], False)
-    place, asked = read.place(met.number), new_view()
-    noted = PairNotes(np.zeros((noting, thresholds.THRESHOLDS, 2)), np.zeros((noting, thresholds.FIGURES)))
+    read = load_host_context(signatures, pairs, view, [], False)
+    place, page_view = read.place(pairs.number), new_view()
+    noted = PairNotes(np.zeros((noting, criteria.CRITERIA, 2)), np.zeros((noting, criteria.OTHER_VALUES)))
     accepted, score, reason = _confirm_kernel(
-        *(met, place, read.row, read.pages, read.texts, read.memory),
-        *(*thresholds_of_pages(signatures, bars, rules), asked, new_pair_result(), noted),
+        *(pairs, place, read.row, read.pages, read.texts, read.memory),
+        *(*thresholds_of_pages(signatures, thresholds, rules), page_view, new_pair_result(), noted),
     )
-    return PageConfirmations(read, place, accepted, score, reason, noted, asked)
+    return PageConfirmations(read, place, accepted, score, reason, noted, page_view)
 
 
 @kernel
-def _confirm_kernel(met, place, row, pages, indexed, memory, chosen, table, asked, answer, noted):
-    # met: CandidatePairs of n pages and m pairs  place: int64[m], in indexed: EntryTexts  row: int64[n]  pages:
+def _confirm_kernel(pairs, place, row, pages, indexed, memory, chosen, table, page_view, result, noted):
+    # pairs: CandidatePairs of n pages and m pairs  place: int64[m], in indexed: EntryTexts  row: int64[n]  pages:
     # PageTexts chosen: int64[n], table: float64[r, 6], the thresholds of each page (thresholds_of_pages)  noted:
     # PairNotes, of all pairs or of none -> accepted: bool[m]  score: float64[m]  reason: uint8[m]
-    pairs = len(place)
-    accepted, score, reason = np.ones(pairs, np.bool_), np.ones(pairs), np.zeros(pairs, np.uint8)
-    explains = len(noted.figures) > 0
+    count = len(place)
+    accepted, score, reason = np.ones(count, np.bool_), np.ones(count), np.zeros(count, np.uint8)
+    explains = len(noted.other_values) > 0
     for page in range(len(row)):
-        bars = thresholds_in(table, chosen[page])
-        look_up(pages, page, memory, row[page], bars.template_share, asked)
-        for at in range(met.bounds[page], met.bounds[page + 1]):
-            if not met.proof[at]:
-                judge_pair(pages, page, indexed, place[at], memory, row[page], asked, bars, explains, answer)
-                accepted[at], score[at] = answer.confirmed.accepted[0], answer.confirmed.score[0]
-                reason[at] = answer.reason[0]
+        thresholds = thresholds_in(table, chosen[page])
+        look_up(pages, page, memory, row[page], thresholds.template_share, page_view)
+        for at in range(pairs.bounds[page], pairs.bounds[page + 1]):
+            if not pairs.proof[at]:
+                judge_pair(pages, page, indexed, place[at], memory, row[page], page_view, thresholds, explains, result)
+                accepted[at], score[at] = result.confirmed.accepted[0], result.confirmed.score[0]
+                reason[at] = result.reason[0]
                 if explains:
-                    noted.bars[at], noted.figures[at] = answer.bars, answer.figures
+                    noted.values[at], noted.other_values[at] = result.values, result.other_values
     return accepted, score, reason

@@ -39,7 +39,7 @@ from spotsieve.stream.base.page_text import (
     words_outside_links,
 )
 from spotsieve.stream.judge.by_host.distinctive_text import (
-    IS_OWN,
+    IS_DISTINCTIVE,
     IS_TEMPLATE,
     OrderedSample,
     hash_at,
@@ -231,9 +231,9 @@ def _hashes_up_to(ordered, limit):  # OrderedSample, int64 -> int64
 def is_in_part(part, flag, block, no_main):  # int64, uint8, uint64, bool -> bool
     """Whether a block belongs to a part of its page. flag: of PageView  no_main: the page has no main text"""
     if part == MAIN_TEXT:
-        return flag & IS_OWN != 0 and is_kept(block)
+        return flag & IS_DISTINCTIVE != 0 and is_kept(block)
     if part == ALL_TEXT:
-        return flag & IS_OWN != 0
+        return flag & IS_DISTINCTIVE != 0
     if part == TEMPLATE_TEXT:
         return is_kept(block) or no_main
     return is_kept(block) and flag & IS_TEMPLATE == 0
@@ -430,7 +430,7 @@ def template_words(pages, page):  # PageTexts, int64 -> float64
 def are_variants(pages, page, others, other, flags):  # PageTexts, int64, EntryTexts, int64, uint8[] -> bool
     """Whether all distinctive blocks of both pages have the same text, and some have other numbers."""
     first = pages.block_bounds[page]
-    differ, met = False, np.int64(0)
+    differ, compared = False, np.int64(0)
     for place in range(others.block_first[other], others.block_end[other]):
         wanted, same_text, same_numbers = identity_of(others.blocks[place]), False, False
         for at in range(first, pages.block_bounds[page + 1]):
@@ -441,9 +441,9 @@ def are_variants(pages, page, others, other, flags):  # PageTexts, int64, EntryT
                 )
         if not same_text and others.blocks[place] & NUMERIC == np.uint64(0):
             return False
-        met += 1
+        compared += 1
         differ |= not same_numbers
     own = np.int64(0)
     for at in range(first, pages.block_bounds[page + 1]):
-        own += flags[at - first] & IS_OWN != 0
-    return differ and min(own, np.int64(ENTRY_BLOCKS)) <= met
+        own += flags[at - first] & IS_DISTINCTIVE != 0
+    return differ and min(own, np.int64(ENTRY_BLOCKS)) <= compared

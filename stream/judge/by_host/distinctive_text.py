@@ -27,7 +27,7 @@ from spotsieve.stream.base.page_text import (
     words_of,
     words_outside_links,
 )
-from spotsieve.stream.base.signature import FINGERPRINTED, OwnText, Signatures, SignatureStatus
+from spotsieve.stream.base.signature import FINGERPRINTED, DistinctiveText, Signatures, SignatureStatus
 from spotsieve.stream.base.verdict import TemplateMarks
 from spotsieve.stream.judge.by_host.common_text import NO_COMMON_TEXT, NOTICE
 from spotsieve.stream.judge.by_host.memory import (
@@ -49,7 +49,7 @@ template text of the host, and of its part that is common text; of all distincti
 text, where links do not count outside the main text; of prose outside the main text."""
 FIGURES = 11
 _PARTIAL = np.uint8(SignatureStatus.PARTIAL)
-IS_OWN, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
+IS_DISTINCTIVE, IS_TEMPLATE, IS_COMMON = np.uint8(1), np.uint8(2), np.uint8(4)
 """Flags of a block: distinctive, template text of its host or a notice, common text."""
 LEAST_OWN = 8
 """A page with fewer distinctive words takes a block as template text only if the host's share of pages has it."""
@@ -86,9 +86,10 @@ class PageTexts(NamedTuple):
 
 
 class EntryTexts(NamedTuple):
-    """The columns by which c indexed pages are compared. The fields are those of OwnText, with spans for bounds.
+    """The columns by which c indexed pages are compared. The fields are those of DistinctiveText, with spans for
+    bounds.
 
-    host: uint64[c]  the others: as in OwnText; the sample of page i is sample[sample_first[i]:sample_end[i]]
+    host: uint64[c]  the others: as in DistinctiveText; the sample of page i is sample[sample_first[i]:sample_end[i]]
     """
 
     host: NDArray[np.uint64]
@@ -123,7 +124,7 @@ def texts_of(signatures: Signatures, how_common: NDArray[np.uint8]) -> PageTexts
     )
 
 
-def texts_of_entries(host: NDArray[np.uint64], own: OwnText) -> EntryTexts:
+def texts_of_entries(host: NDArray[np.uint64], own: DistinctiveText) -> EntryTexts:
     """The columns of indexed pages. host: uint64[c]"""
     parts = ((own.sample, own.sample_bounds), (own.blocks, own.block_bounds), (own.titles, own.title_bounds))
     columns = [one for values, bounds in parts for one in (values, bounds[:-1].copy(), bounds[1:].copy())]
@@ -136,12 +137,12 @@ def no_texts() -> EntryTexts:
     none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
     sizes, words = np.empty(0, np.uint8), np.empty(0, np.uint64)
     limit = np.empty(0, np.uint32)
-    own = OwnText(none, sizes, sizes, sizes, limit, none, bounds, words, bounds, none, bounds)
+    own = DistinctiveText(none, sizes, sizes, sizes, limit, none, bounds, words, bounds, none, bounds)
     return texts_of_entries(words, own)
 
 
 def empty_entry_texts(signatures: Signatures) -> EntryTexts:
-    """Room for the own texts of a record's n pages (keep_own_text). Of a partial page not even the title is kept."""
+    """Room for the distinctive texts of n pages (keep_distinctive_text). A partial page keeps not even its title."""
     texts: EntryTexts = _room_for_texts(
         np.ascontiguousarray(signatures.host, np.uint64),
         np.ascontiguousarray(signatures.site, np.uint16),
@@ -233,7 +234,7 @@ class PageView(NamedTuple):
     """The page that is being judged, by the memory of its host and the table of common text.
 
     figures: float64[FIGURES], by PAGES, LIMIT, ...
-    flags: uint8[MOST_BLOCKS] (IS_OWN, ...), of its blocks
+    flags: uint8[MOST_BLOCKS] (IS_DISTINCTIVE, ...), of its blocks
     rare: bool[MOST_TITLE_WORDS], whether each title word is not common on the host
     look_ups: int64[1], the number of pages that were looked up or restored
     """
@@ -277,7 +278,7 @@ def host_figures(view: PageView) -> HostFigures:
 
 def is_template(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Whether blocks with these flags are template text and not distinctive: uint8[b] -> bool[b]."""
-    return np.asarray(flags & (IS_OWN | IS_TEMPLATE) == IS_TEMPLATE)
+    return np.asarray(flags & (IS_DISTINCTIVE | IS_TEMPLATE) == IS_TEMPLATE)
 
 
 def marks_of(signatures: Signatures, flags: NDArray[np.uint8], judged: NDArray[np.bool_]) -> TemplateMarks:
@@ -306,7 +307,7 @@ def look_up(pages, page, memory, row, share, view):  # PageTexts, int64, Memory,
             notice_words += words_of(block) if is_kept(block) and flag == IS_COMMON else 0
             flag |= IS_TEMPLATE
         if flag == 0:
-            flag = IS_OWN
+            flag = IS_DISTINCTIVE
             figures[OWN] += words_of(block)
         flags[place - first] = flag
     if notice_words >= LEAST_MAIN and figures[OWN] < min(OWN_SHARE * notice_words, LEAST_MAIN):
@@ -327,7 +328,7 @@ def _add_up(pages, first, end, view):  # PageTexts, int64, int64  ->  view.figur
     for place in range(first, end):
         block, flag = pages.blocks[place], view.flags[place - first]
         words, outside = words_of(block), words_outside_links(block)
-        if flag & IS_OWN:
+        if flag & IS_DISTINCTIVE:
             figures[MAIN] += words if is_kept(block) else 0
             figures[OUTSIDE] += 0.0 if is_kept(block) else outside
             is_prose = not is_kept(block) and words >= PROSE_WORDS and outside >= PROSE_SHARE * words
@@ -342,7 +343,7 @@ def _add_up(pages, first, end, view):  # PageTexts, int64, int64  ->  view.figur
 def restore_view(pages, page, flags, view):  # PageTexts, int64, uint8[b]  ->  view: PageView
     """Restore the view of a page from the template flags of its blocks: all but its title words and its host's figures.
 
-    flags: at least IS_TEMPLATE, and IS_OWN of blocks that are template text too
+    flags: at least IS_TEMPLATE, and IS_DISTINCTIVE of blocks that are template text too
     """
     first, end = pages.block_bounds[page], pages.block_bounds[page + 1]
     view.look_ups[0] += 1
@@ -353,9 +354,9 @@ def restore_view(pages, page, flags, view):  # PageTexts, int64, uint8[b]  ->  v
         if pages.how_common[place] != NO_COMMON_TEXT:
             flag |= IS_COMMON
         if flag == 0:
-            flag = IS_OWN
+            flag = IS_DISTINCTIVE
         view.flags[place - first] = flag
-        if flag & IS_OWN:
+        if flag & IS_DISTINCTIVE:
             view.figures[OWN] += words_of(pages.blocks[place])
     _add_up(pages, first, end, view)
 
@@ -372,8 +373,8 @@ def _relax(pages, first, end, memory, row, limit, takes_notices, view):
         shown = pages_with(memory.blocks, row, np.int64(identity_of(block)) >> BLOCK_TO_ITEM)
         may_be_own = pages.how_common[place] == NOTICE if takes_notices else not flag & IS_COMMON
         if flag & IS_TEMPLATE and may_be_own and shown < limit:
-            view.flags[place - first] = IS_TEMPLATE | IS_OWN
-        if view.flags[place - first] & IS_OWN:
+            view.flags[place - first] = IS_TEMPLATE | IS_DISTINCTIVE
+        if view.flags[place - first] & IS_DISTINCTIVE:
             view.figures[OWN] += words_of(block)
 
 

@@ -24,10 +24,10 @@ from spotsieve.stream.base.page_text import (
     size_code,
     words_of,
 )
-from spotsieve.stream.base.signature import FINGERPRINTED, OwnText, Signatures
+from spotsieve.stream.base.signature import FINGERPRINTED, DistinctiveText, Signatures
 from spotsieve.stream.base.urls import url_without_visit
 from spotsieve.stream.judge.by_host.distinctive_text import (
-    IS_OWN,
+    IS_DISTINCTIVE,
     IS_TEMPLATE,
     LEAST_MAIN,
     MAIN,
@@ -184,7 +184,7 @@ def _learn_kernel(pages, row, judged, hashes, learns, kept, indexed, learned, me
             continue
         if kept[page]:
             look_up(pages, page, memory, row[page], share, view)
-            keep_own_text(pages, page, view, learned.within, ordered)
+            keep_distinctive_text(pages, page, view, learned.within, ordered)
             for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
                 learned.flags[place] = view.flags[place - pages.block_bounds[page]]
         if learns[page]:
@@ -192,7 +192,7 @@ def _learn_kernel(pages, row, judged, hashes, learns, kept, indexed, learned, me
 
 
 @inlined
-def keep_own_text(pages, page, view, own, ordered):
+def keep_distinctive_text(pages, page, view, own, ordered):
     """Store the text of a page that is indexed, as later pages are compared with it.
 
     PageTexts, int64, PageView  ->  own: EntryTexts;  ordered: OrderedSample, overwritten
@@ -211,7 +211,7 @@ def keep_own_text(pages, page, view, own, ordered):
     held, begin = np.int64(0), own.block_first[page]
     for place in range(count):
         block = pages.blocks[first + place]
-        if not flags[place] & IS_OWN or identity_of(block) == 0:
+        if not flags[place] & IS_DISTINCTIVE or identity_of(block) == 0:
             continue
         # The lightest kept block stands last until all are chosen; of equal ones the earlier stays.
         at = held
@@ -235,7 +235,7 @@ def keep_own_text(pages, page, view, own, ordered):
 @inlined
 def _is_compared(flag):  # uint8 -> bool
     """Whether a block counts in a comparison: it is not template text, or distinctive nevertheless (_relax)."""
-    return flag & IS_TEMPLATE == 0 or flag & IS_OWN != 0
+    return flag & IS_TEMPLATE == 0 or flag & IS_DISTINCTIVE != 0
 
 
 @inlined
@@ -296,24 +296,24 @@ def _keep_kernel(pages, flags, which, within, view, ordered):
     for page in range(len(which)):
         if which[page]:
             restore_view(pages, page, flags, view)
-            keep_own_text(pages, page, view, within, ordered)
+            keep_distinctive_text(pages, page, view, within, ordered)
 
 
-def owned_texts(within: EntryTexts, pages: NDArray[np.int64]) -> OwnText:
+def owned_texts(within: EntryTexts, pages: NDArray[np.int64]) -> DistinctiveText:
     """The distinctive text that the entries of these pages store.
 
     within: the pages as their entries store them  pages: int64[f], rows
     """
-    texts: OwnText = _own_texts(within, pages)
+    texts: DistinctiveText = _distinctive_texts(within, pages)
     return texts
 
 
 @kernel
-def _own_texts(within, pages):  # EntryTexts, int64[f] -> OwnText
+def _distinctive_texts(within, pages):  # EntryTexts, int64[f] -> DistinctiveText
     sample, sample_bounds = _runs(within.sample, within.sample_first, within.sample_end, pages)
     blocks, block_bounds = _runs(within.blocks, within.block_first, within.block_end, pages)
     titles, title_bounds = _runs(within.titles, within.title_first, within.title_end, pages)
-    return OwnText(
+    return DistinctiveText(
         within.site[pages],
         within.main[pages],
         within.whole[pages],

@@ -33,10 +33,10 @@ _BODY = np.uint8(KeyKind.BODY)
 _EXACT, _LONGER, _RECRAWL, _NO_MATCH = (
     np.uint8(reason) for reason in (Reason.EXACT, Reason.LONGER, Reason.RECRAWL, Reason.NO_MATCH)
 )
-NEW, SETTLED, AGAIN, FILED_ELSEWHERE, ELSEWHERE = (np.uint8(state) for state in range(5))
-"""How a page is judged. NEW: by the rule. SETTLED: its verdict is known. AGAIN: an earlier page of the record has the
-same id. FILED_ELSEWHERE, ELSEWHERE: another shard remembers its host, and the page is assumed to be indexed, or not to
-be indexed (stream/sharding)."""
+NEW, SETTLED, AGAIN, INDEXED_ELSEWHERE, ELSEWHERE = (np.uint8(state) for state in range(5))
+"""How a page is judged. NEW: by the rule. SETTLED: its verdict was loaded. AGAIN: an earlier page of the record has
+the same id. INDEXED_ELSEWHERE, ELSEWHERE: another shard has the memory of its host, and the page is assumed to be
+indexed, or not to be indexed (stream/sharding)."""
 
 
 class PageHistory(NamedTuple):
@@ -55,23 +55,23 @@ def load_pending_verdicts(
 ) -> list[PendingVerdict | None]:
     """The pending verdict of each page; None if there is none, or if its original was removed."""
     pending_verdicts = view.pending_verdicts(page_ids)
-    known = [page for page, attempt in enumerate(pending_verdicts) if attempt is not None and judged[page]]
-    if not known:
+    history = [page for page, pending in enumerate(pending_verdicts) if pending is not None and judged[page]]
+    if not history:
         return [None] * len(page_ids)
-    named = np.array([pending_verdicts[page].original for page in known], np.int64)  # type: ignore[union-attr]
-    alive = view.page_ids(np.maximum(named, 0).astype(np.uint64))
+    originals = np.array([pending_verdicts[page].original for page in history], np.int64)  # type: ignore[union-attr]
+    alive = view.page_ids(np.maximum(originals, 0).astype(np.uint64))
     usable = {
         page
-        for page, number, found in zip(known, named.tolist(), alive, strict=True)
+        for page, number, found in zip(history, originals.tolist(), alive, strict=True)
         if number == NOBODY or found is not None
     }
-    return [attempt if page in usable else None for page, attempt in enumerate(pending_verdicts)]
+    return [pending if page in usable else None for page, pending in enumerate(pending_verdicts)]
 
 
 def find_loaded(
     page_ids: Mapping[int, PageId],
     judged: NDArray[np.bool_],
-    met: CandidatePairs,
+    pairs: CandidatePairs,
     read: HostContext,
     pending_verdicts: list[PendingVerdict | None],
     found: OriginalSearch,
@@ -81,58 +81,58 @@ def find_loaded(
     page_ids: ids by page, at least those of judged pages
     judged: bool[n]
     """
-    known = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
-    under_body = (met.proof & _BODY).nonzero()[0]
+    history = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
+    under_body = (pairs.proof & _BODY).nonzero()[0]
     if len(under_body) and read.indexed is not None:
-        asking = met.bounds.searchsorted(under_body, side="right") - 1
-        entries = read.indexed.entries(read.place(met.number[under_body]))
-        for pair, page, entry in zip(under_body.tolist(), asking.tolist(), entries, strict=True):
+        page_of = pairs.bounds.searchsorted(under_body, side="right") - 1
+        entries = read.indexed.entries(read.place(pairs.number[under_body]))
+        for pair, page, entry in zip(under_body.tolist(), page_of.tolist(), entries, strict=True):
             if judged[page] and (entry.source, entry.partition, entry.offset) == page_ids[page]:
-                known.state[page], found.number[page] = SETTLED, met.number[pair]
-                found.proof[page], found.found_by[page] = met.proof[pair], met.kinds[pair]
-    for page, attempt in enumerate(pending_verdicts):
-        if attempt is None:
+                history.state[page], found.number[page] = SETTLED, pairs.number[pair]
+                found.proof[page], found.found_by[page] = pairs.proof[pair], pairs.kinds[pair]
+    for page, pending in enumerate(pending_verdicts):
+        if pending is None:
             continue
-        if attempt.reason == Reason.LONGER:
-            found.replaced[page] = attempt.original
-        if known.state[page] != NEW:
+        if pending.reason == Reason.LONGER:
+            found.replaced[page] = pending.original
+        if history.state[page] != NEW:
             continue
-        known.state[page] = SETTLED
-        found.recrawl[page] = attempt.reason == Reason.RECRAWL
-        if attempt.reason != Reason.LONGER and attempt.original != NOBODY:
-            found.number[page], found.score[page] = attempt.original, attempt.score
-            found.reason[page], found.found_by[page] = attempt.reason, attempt.found_by
-            found.proof[page] = KeyKind.BODY if attempt.reason == Reason.EXACT else 0
-    return known
+        history.state[page] = SETTLED
+        found.recrawl[page] = pending.reason == Reason.RECRAWL
+        if pending.reason != Reason.LONGER and pending.original != NOBODY:
+            found.number[page], found.score[page] = pending.original, pending.score
+            found.reason[page], found.found_by[page] = pending.reason, pending.found_by
+            found.proof[page] = KeyKind.BODY if pending.reason == Reason.EXACT else 0
+    return history
 
 
-def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], known: PageHistory) -> None:
+def find_repeated(page_ids: Mapping[int, PageId], judged: NDArray[np.bool_], history: PageHistory) -> None:
     """Mark pages whose id occurs earlier in the record. page_ids: ids by page, in the order of the record"""
     if len(set(page_ids.values())) == len(page_ids):
         return
     places = dict[PageId, int]()
     for page, page_id in page_ids.items():
         first = places.setdefault(page_id, page)
-        if first != page and judged[page] and known.state[page] == NEW:
-            known.state[page], known.first[page] = AGAIN, first
+        if first != page and judged[page] and history.state[page] == NEW:
+            history.state[page], history.first[page] = AGAIN, first
 
 
 def new_pending_verdicts(
-    judged: NDArray[np.bool_], known: PageHistory, indexed: OriginalSearch, resolution: Resolution
+    judged: NDArray[np.bool_], history: PageHistory, indexed: OriginalSearch, resolution: Resolution
 ) -> tuple[NDArray[np.int64], tuple[PendingVerdict, ...]]:
     """The new pending verdicts, and their pages: int64[a].
 
     A page gets one if it is not indexed, or if it supersedes a page, since its entry does not say which.
     judged: bool[n]
     """
-    pages, *columns = _attempts_kernel(judged, known.state, indexed, resolution.found, resolution.entry)
+    pages, *columns = _pending_kernel(judged, history.state, indexed, resolution.found, resolution.entry)
     if not len(pages):
         return pages, ()
     return pages, tuple(map(PendingVerdict, *(column.tolist() for column in columns)))
 
 
 @kernel
-def _attempts_kernel(judged, state, indexed, within, entry):
+def _pending_kernel(judged, state, indexed, within, entry):
     # judged: bool[n]  state: uint8[n] (NEW, ...)  indexed, within: OriginalSearch  entry: int64[n]
     # -> pages: int64[a], and the fields of PendingVerdict except the page: original: int64[a], score: float64[a],
     # reason and found_by: uint8[a]

@@ -27,7 +27,7 @@ More is required where less is known:
 
 Pages of one host that differ in numbers only are variants: policy.variants says whether they are copies.
 
-The values of a pair, and the required ones, are recorded during the comparison (thresholds.py), so explanations come
+The values of a pair, and the required ones, are recorded during the comparison (criteria.py), so explanations come
 from the code that judged. docs/measured/quality.md shows the effect of each rule on the labelled sets.
 """
 
@@ -42,7 +42,7 @@ from spotsieve.stream.base.page_text import (
     words_of_code,
 )
 from spotsieve.stream.base.verdict import Reason
-from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host import criteria
 from spotsieve.stream.judge.by_host.containment import (
     ALL_TEXT,
     CONTAINMENT,
@@ -62,7 +62,7 @@ from spotsieve.stream.judge.by_host.containment import (
 from spotsieve.stream.judge.by_host.distinctive_text import (
     COMMON_LIMIT,
     EVERY,
-    IS_OWN,
+    IS_DISTINCTIVE,
     LEAST_MAIN,
     LEAST_OWN,
     LIMIT,
@@ -139,19 +139,19 @@ _CONTAINED = np.uint8(Reason.CONTAINED)
 
 
 @inlined
-def judge_pair(pages, page, others, other, memory, row, view, bars, explains, answer):
+def judge_pair(pages, page, others, other, memory, row, view, thresholds, explains, result):
     """Decide whether a page is a copy of an indexed one, and record the values of the pair.
 
     PageTexts, int64, EntryTexts, int64, Memory, int64 (row of the page's host), PageView, HostThresholds -> PairResult
     explains: bool, all values are measured, also those after the first that is not enough
     """
-    answer.confirmed.accepted[0], answer.confirmed.score[0], answer.reason[0] = False, 0.0, 0
-    answer.bars[:], answer.figures[:] = thresholds.NONE, thresholds.NONE
+    result.confirmed.accepted[0], result.confirmed.score[0], result.reason[0] = False, 0.0, 0
+    result.values[:], result.other_values[:] = criteria.NONE, criteria.NONE
     same = pages.host[page] == others.host[other]
-    if not same and bars.one_host:
-        answer.bars[thresholds.HOSTS_MEET, 0], answer.bars[thresholds.HOSTS_MEET, 1] = 0.0, 1.0
+    if not same and thresholds.one_host:
+        result.values[criteria.HOSTS_MATCH, 0], result.values[criteria.HOSTS_MATCH, 1] = 0.0, 1.0
         return
-    if not find_shared(pages, page, others, other, answer.compared):
+    if not find_shared(pages, page, others, other, result.compared):
         return
     figures = view.figures
     with_common = figures[WHOLE_COMMON] > figures[WHOLE] / 2 and figures[WHOLE] >= LEAST_MAIN
@@ -182,55 +182,55 @@ def judge_pair(pages, page, others, other, memory, row, view, bars, explains, an
     score, enough = 2.0, True
     for part in range(PARTS):
         words = figures[MAIN]
-        asked = speaks
+        is_compared = speaks
         if part == ALL_TEXT:
-            asked, words = (both or not speaks) and own >= 3, figures[OWN]
+            is_compared, words = (both or not speaks) and own >= 3, figures[OWN]
         elif part == TEMPLATE_TEXT:
-            asked, words = not speaks and own < 3, template_words(pages, page)
+            is_compared, words = not speaks and own < 3, template_words(pages, page)
         elif part == WHOLE_MAIN_TEXT:
-            asked, words = with_common, figures[WHOLE]
-        if not asked or (alone and part != WHOLE_MAIN_TEXT):
+            is_compared, words = with_common, figures[WHOLE]
+        if not is_compared or (alone and part != WHOLE_MAIN_TEXT):
             continue
         # Most pairs have too little in common: they need no look at fresh words, titles and lengths.
-        if first and not explains and _falls_short(part, words, same, pages, page, view, bars, answer.compared):
+        if first and not explains and _falls_short(part, words, same, pages, page, view, thresholds, result.compared):
             return
-        measure_part(part, pages, page, view, answer.compared)
+        measure_part(part, pages, page, view, result.compared)
         if first:
             first = False
             if same or alone:
                 overlap, shared_words, differ = _title_overlap(pages, page, others, other, memory, row, view)
                 title, differ = overlap if same else NO_TITLE, same and differ
                 one_article = not same and overlap >= SIMILAR_TITLE
-            answer.figures[thresholds.PAIR_TITLE] = title
+            result.other_values[criteria.PAIR_TITLE] = title
             short_enough, lengths, by_all = _record_length(
-                pages, page, others, other, same, alone, memory, row, view, answer
+                pages, page, others, other, same, alone, memory, row, view, result
             )
             both, beside = both or by_all, beside or (by_all and speaks)
-            if not (short_enough or bars.drop_parts or explains):
+            if not (short_enough or thresholds.drop_parts or explains):
                 return
-        if answer.compared.says_little[part] and part == MAIN_TEXT and both:
+        if result.compared.says_little[part] and part == MAIN_TEXT and both:
             by_all = True
-        elif answer.compared.says_little[part]:
-            answer.compared.figures[part, CONTAINMENT] = 0.0
+        elif result.compared.says_little[part]:
+            result.compared.figures[part, CONTAINMENT] = 0.0
         value = _contained_part(
             *(part, words, beside, lengths, by_all, pages, page),
-            *(same, title, differ, shared_words, one_article, view, bars, answer),
+            *(same, title, differ, shared_words, one_article, view, thresholds, result),
         )
         enough &= value >= 0.0
         score = min(score, value)
         if not (enough or explains):
             return
-    if enough and bars.keep_variants and same and are_variants(pages, page, others, other, view.flags):
+    if enough and thresholds.keep_variants and same and are_variants(pages, page, others, other, view.flags):
         enough = False
-        answer.bars[thresholds.NOT_A_VARIANT, 0] = 0.0
-        answer.bars[thresholds.NOT_A_VARIANT, 1] = 1.0
-    if enough and (short_enough or bars.drop_parts):
-        answer.confirmed.accepted[0], answer.confirmed.score[0] = True, min(score, 1.0)
-        answer.reason[0] = _CONTAINED
+        result.values[criteria.NOT_A_VARIANT, 0] = 0.0
+        result.values[criteria.NOT_A_VARIANT, 1] = 1.0
+    if enough and (short_enough or thresholds.drop_parts):
+        result.confirmed.accepted[0], result.confirmed.score[0] = True, min(score, 1.0)
+        result.reason[0] = _CONTAINED
 
 
 @inlined
-def _falls_short(part, words, same, pages, page, view, bars, compared):
+def _falls_short(part, words, same, pages, page, view, thresholds, compared):
     """Whether a part is contained less than any title and any length may require, after find_shared.
 
     int64, float64, bool, PageTexts, int64, PageView, HostThresholds, PairComparison -> bool
@@ -238,7 +238,7 @@ def _falls_short(part, words, same, pages, page, view, bars, compared):
     # Beside its text, thin text has its title (_contained_blocks).
     if part == ALL_TEXT and _is_thin(part, words, same):
         return False
-    return most_contained(part, pages, page, view, compared) < bars.min_containment - BESIDE - _ROUNDING
+    return most_contained(part, pages, page, view, compared) < thresholds.min_containment - BESIDE - _ROUNDING
 
 
 @inlined
@@ -271,7 +271,7 @@ def _title_overlap(pages, page, others, other, memory, row, view):
 
 
 @inlined
-def _record_length(pages, page, others, other, same, alone, memory, row, view, answer):
+def _record_length(pages, page, others, other, same, alone, memory, row, view, result):
     """Compare the lengths of both pages, and record them.
 
     Returns whether the indexed page is at most twice as long: bool; its length in lengths of the page, from 1 to 2:
@@ -288,7 +288,7 @@ def _record_length(pages, page, others, other, same, alone, memory, row, view, a
     )
     whole = np.float64(words_of_code(np.int64(others.whole[other])))
     if same:
-        gone, gone_main = shared_template_words(pages, page, view.flags, answer.compared)
+        gone, gone_main = shared_template_words(pages, page, view.flags, result.compared)
         every, main = every - gone, main - gone_main
         for place in range(others.block_first[other], others.block_end[other]):
             block = others.blocks[place]
@@ -310,7 +310,7 @@ def _record_length(pages, page, others, other, same, alone, memory, row, view, a
     if by_all:
         length, own = every, figures[OWN]
     most = MOST_LENGTHS * own + LENGTH_SLACK
-    answer.bars[thresholds.LENGTH, 0], answer.bars[thresholds.LENGTH, 1] = max(length, 0.0), most
+    result.values[criteria.LENGTH, 0], result.values[criteria.LENGTH, 1] = max(length, 0.0), most
     return length <= most, min(max(1.0, length / own), 2.0), by_all
 
 
@@ -322,22 +322,22 @@ def _own_words(pages, page, view):  # PageTexts, int64, PageView -> float64
         first = pages.block_bounds[page]
         for place in range(pages.block_bounds[page + 1] - first):
             block = pages.blocks[first + place]
-            words -= words_of(block) if view.flags[place] & IS_OWN and block & NUMERIC != np.uint64(0) else 0
+            words -= words_of(block) if view.flags[place] & IS_DISTINCTIVE and block & NUMERIC != np.uint64(0) else 0
     return words
 
 
 @inlined
 def _contained_part(
-    part, words, beside, lengths, by_all, pages, page, same, title, differ, shared, one_article, view, bars, answer
+    part, words, beside, ratio, by_all, pages, page, same, title, differ, shared, one_article, view, thresholds, result
 ):
     """Record a part of a page, after measure_part; its containment if it is enough, else -1: float64.
 
-    words: float64, of the part  beside: bool, another part is compared too  lengths, by_all: of _record_length
+    words: float64, of the part  beside: bool, another part is compared too  ratio, by_all: of _record_length
     title: float64, overlap of the titles  shared: int64, rare title words of both pages
     differ: bool, pages of one host whose titles are not close
     one_article: bool, pages of two hosts have similar titles, and most of the main text is common text
     """
-    figures, compared = view.figures, answer.compared
+    figures, compared = view.figures, result.compared
     contained, fresh = compared.figures[part, CONTAINMENT], compared.figures[part, FRESH]
     text_contained = contained
     thin = _is_thin(part, words, same)
@@ -345,7 +345,7 @@ def _contained_part(
     young = new_host and (not beside or part == MAIN_TEXT)
     if thin and part == ALL_TEXT:
         contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared)
-    missing = (1.0 - bars.min_containment) / (1.0 + EXCERPT * (lengths - 1.0))
+    missing = (1.0 - thresholds.min_containment) / (1.0 + EXCERPT * (ratio - 1.0))
     in_fresh_blocks = 0.0
     if new_host or one_article or differ:  # Only these pairs need the look at all blocks.
         in_fresh_blocks = share_in_fresh_blocks(pages, page, compared)
@@ -360,28 +360,28 @@ def _contained_part(
     needed += MARGIN * np.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
     most_fresh = (1.0 - needed) * words
     if thin and same and title == NO_TITLE:
-        most_fresh = CAREFUL * (1.0 - bars.min_containment) * words
+        most_fresh = CAREFUL * (1.0 - thresholds.min_containment) * words
     if strict:
         most_fresh = NEARLY_NONE * words
     if (thin and not same and not young) or (beside and part != MAIN_TEXT):
-        most_fresh = (1.0 - bars.min_containment) * words
+        most_fresh = (1.0 - thresholds.min_containment) * words
         if new_host and figures[MAIN] <= TEMPLATE_WORDS:
             most_fresh = YOUNG_FRESH * words
         elif new_host and not is_one_text:
             most_fresh = FRESH_TEXT
-    most_allowed = bars.max_fresh_words - 1.0 if bars.max_fresh_words > 0 else words
+    most_allowed = thresholds.max_fresh_words - 1.0 if thresholds.max_fresh_words > 0 else words
     if part == ALL_TEXT:
         # Beside a long list of links, a short text is a small share of all words.
         outside_links = np.float64(compared.layout.words[part, 0])
-        most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - bars.min_containment) * outside_links))
+        most_allowed = min(most_allowed, max(FRESH_TEXT, (1.0 - thresholds.min_containment) * outside_links))
     if differ and in_fresh_blocks * words > FRESH_TEXT:
         most_allowed = min(most_allowed, FRESH_TEXT)
     if young and part != TEMPLATE_TEXT and words > TEMPLATE_WORDS and not nearly_all:
         rest = words - TEMPLATE_WORDS
-        most_rest = (1.0 - bars.min_containment) * rest if is_one_text else FRESH_TEXT
+        most_rest = (1.0 - thresholds.min_containment) * rest if is_one_text else FRESH_TEXT
         most_rest = min(most_rest, most_allowed)
         if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= most_rest:
-            thresholds.record_part(answer, part, contained, needed, fresh, most_rest)
+            criteria.record_part(result, part, contained, needed, fresh, most_rest)
             return contained
     most_fresh = 0.0 if young else most_fresh
     if nearly_all:
@@ -390,7 +390,7 @@ def _contained_part(
         needed = min(needed, 1.0 - missing)
         most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
     most_fresh = min(most_fresh, most_allowed)
-    thresholds.record_part(answer, part, contained, needed, fresh, most_fresh)
+    criteria.record_part(result, part, contained, needed, fresh, most_fresh)
     if contained < needed or fresh > most_fresh:
         return -1.0
     sure = text_contained >= SURE and words >= SURE_WORDS and not young and part != TEMPLATE_TEXT
@@ -399,8 +399,8 @@ def _contained_part(
     least_title = CLOSE_TITLE if thin or part == TEMPLATE_TEXT else 0.0
     if young or words < SHORT:
         least_title = max(least_title, SIMILAR_TITLE)
-    answer.bars[thresholds.TITLE, 0] = title
-    answer.bars[thresholds.TITLE, 1] = max(answer.bars[thresholds.TITLE, 1], least_title)
+    result.values[criteria.TITLE, 0] = title
+    result.values[criteria.TITLE, 1] = max(result.values[criteria.TITLE, 1], least_title)
     return contained if title >= least_title else -1.0
 
 
@@ -436,11 +436,11 @@ def _contained_blocks(pages, page, view, compared, same, shared_words):
     first, every, contained, heading = pages.block_bounds[page], 0.0, 0.0, 0.0
     for place in range(pages.block_bounds[page + 1] - first):
         words = words_of(pages.blocks[first + place])
-        asked, found = compared.by_block[place, 0], compared.by_block[place, 1]
-        if not view.flags[place] & IS_OWN or (asked == 0 and not compared.whole[place]):
+        sampled, found = compared.by_block[place, 0], compared.by_block[place, 1]
+        if not view.flags[place] & IS_DISTINCTIVE or (sampled == 0 and not compared.whole[place]):
             continue
         every += words
-        contained += words if compared.whole[place] else words * found / asked
+        contained += words if compared.whole[place] else words * found / sampled
         if same and found == 0 and not compared.whole[place] and words <= view.figures[RARE]:
             heading = max(heading, np.float64(words))
     of_text = contained / max(every - heading, 1e-9)

@@ -14,6 +14,7 @@ from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged, page_ids_of
 from spotsieve.stream.judge.by_host.confirmation import HostContext, load_host_context
+from spotsieve.stream.judge.by_host.criteria import PairResult, new_pair_result, thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
     PageTexts,
@@ -23,11 +24,11 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     new_view,
     no_texts,
 )
-from spotsieve.stream.judge.by_host.learning import keep_own_text, owned_texts, page_hashes, teach_page
+from spotsieve.stream.judge.by_host.learning import keep_distinctive_text, owned_texts, page_hashes, teach_page
 from spotsieve.stream.judge.by_host.memory import memories_to_store
 from spotsieve.stream.judge.by_host.page_history import (
     AGAIN,
-    FILED_ELSEWHERE,
+    INDEXED_ELSEWHERE,
     NEW,
     SETTLED,
     PageHistory,
@@ -38,7 +39,6 @@ from spotsieve.stream.judge.by_host.page_history import (
     repeat_verdict,
 )
 from spotsieve.stream.judge.by_host.pairs import judge_pair
-from spotsieve.stream.judge.by_host.thresholds import PairResult, new_pair_result, thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.candidates import (
     NEVER,
     CandidatePairs,
@@ -79,7 +79,7 @@ class _Record(NamedTuple):
     hashes: uint64[n, 2], of the URL and the text of each page, if pages teach
     indexed: the entries that were read
     within: the indexed pages of the record, as their entries store them
-    addresses: URL relations of pages and entries
+    urls: URL relations of pages and entries
     entry_preferences: float64[e], of the entries
     """
 
@@ -88,13 +88,13 @@ class _Record(NamedTuple):
     row: NDArray[np.int64]
     judged: NDArray[np.bool_]
     teaches: NDArray[np.bool_]
-    met: CandidatePairs
+    pairs: CandidatePairs
     place: NDArray[np.int64]
     pages: PageTexts
     hashes: NDArray[np.uint64]
     indexed: EntryTexts
     within: EntryTexts
-    addresses: UrlRelations
+    urls: UrlRelations
     preferences: PagePreferences
     entry_preferences: NDArray[np.float64]
 
@@ -119,45 +119,47 @@ def judge_with_hosts(
     slots: Slots,
     buckets: Buckets,
     view: StateView,
-    bars: HostThresholds,
+    thresholds: HostThresholds,
     preferences: PagePreferences,
     limits: Limits,
     rules: PageRules | None = None,
     alone: bool = False,
 ) -> HostJudgment:
     """Judge and index the pages of a record in order. alone: judge each page on its own, index and teach nothing"""
-    met = find_candidates(slots, buckets, limits.candidates, final_kinds(limits))
+    pairs = find_candidates(slots, buckets, limits.candidates, final_kinds(limits))
     judged = is_judged(signatures.status)
     page_ids = page_ids_of(signatures)
     pending_verdicts = load_pending_verdicts(page_ids, judged, view)
-    read = load_host_context(signatures, met, view, pending_verdicts, not alone, limits.preference)
+    read = load_host_context(signatures, pairs, view, pending_verdicts, not alone, limits.preference)
     indexed = empty_search(len(page_ids))
     by_page = dict(enumerate(page_ids))
-    known = find_loaded(by_page, judged, met, read, pending_verdicts, indexed)
+    history = find_loaded(by_page, judged, pairs, read, pending_verdicts, indexed)
     if not alone:
-        find_repeated(by_page, judged, known)
-    addresses = candidate_urls(signatures, read.indexed, len(read.numbers), limits, rules)
-    place, sizes = read.place(met.number), sizes_of(buckets.bounds)
-    walk = resolve_with_hosts(
+        find_repeated(by_page, judged, history)
+    urls = candidate_urls(signatures, read.indexed, len(read.numbers), limits, rules)
+    place, sizes = read.place(pairs.number), sizes_of(buckets.bounds)
+    resolved = resolve_with_hosts(
         signatures,
         slots,
         sizes,
-        met,
+        pairs,
         place,
         judged,
         read,
-        known,
-        addresses,
-        thresholds_of_pages(signatures, bars, rules),
+        history,
+        urls,
+        thresholds_of_pages(signatures, thresholds, rules),
         (preferences, read.preference),
         limits,
         view.entry_count,
         indexed,
         not alone,
     )
-    learned = None if alone else _learned(judged, walk.resolution, indexed, known, walk.within, read, page_ids)
-    originals = IndexedOriginals(indexed, read.numbers, read.indexed, addresses)
-    return HostJudgment(originals, walk.resolution, learned, known.state == NEW, walk.flags)
+    learned = (
+        None if alone else _learned(judged, resolved.resolution, indexed, history, resolved.within, read, page_ids)
+    )
+    originals = IndexedOriginals(indexed, read.numbers, read.indexed, urls)
+    return HostJudgment(originals, resolved.resolution, learned, history.state == NEW, resolved.flags)
 
 
 class HostResolution(NamedTuple):
@@ -179,13 +181,13 @@ def resolve_with_hosts(
     signatures: Signatures,
     slots: Slots,
     sizes: NDArray[np.int64],
-    met: CandidatePairs,
+    pairs: CandidatePairs,
     place: NDArray[np.int64],
     judged: NDArray[np.bool_],
     read: HostContext,
-    known: PageHistory,
-    addresses: UrlRelations,
-    bars: tuple[NDArray[np.int64], NDArray[np.float64]],
+    history: PageHistory,
+    urls: UrlRelations,
+    thresholds: tuple[NDArray[np.int64], NDArray[np.float64]],
     preferences: tuple[PagePreferences, NDArray[np.float64]],
     limits: Limits,
     first_number: int,
@@ -195,9 +197,9 @@ def resolve_with_hosts(
 ) -> HostResolution:
     """Judge the pages of a record in order, and teach the hosts in read.memory.
 
-    The parameters up to `read`, and `addresses`, are fields of _Record.
-    known: verdicts that are known by page id
-    bars: the thresholds of each page (thresholds_of_pages)
+    The parameters up to `read`, and `urls`, are fields of _Record.
+    history: verdicts that are known by page id
+    thresholds: the thresholds of each page (thresholds_of_pages)
     preferences: of the pages, and of the entries (float64[e])
     first_number: entry number of the next page that is indexed
     indexed: verdicts that are known by page id; the originals among the indexed pages are added
@@ -210,18 +212,18 @@ def resolve_with_hosts(
     hashes = page_hashes(signatures) if learns else np.empty((0, 2), np.uint64)
     teaches = judged & (signatures.status == FINGERPRINTED)
     record = _Record(
-        *(slots, sizes, read.row, judged, teaches, met, place, read.pages, hashes, read.texts, within, addresses),
+        *(slots, sizes, read.row, judged, teaches, pairs, place, read.pages, hashes, read.texts, within, urls),
         *preferences,
     )
     resolution = empty_resolution(slots, len(signatures), len(sizes))
-    view, answer = _spares.take()
+    view, result = _spares.take()
     # The page that was ordered last belongs to another record.
-    answer.compared.ordered.page[0] = NOBODY
+    result.compared.ordered.page[0] = NOBODY
     capped = _resolve_kernel(
-        *(record, known, read.memory, *bars, limits, learns, first_number, indexed, resolution),
-        *(new_cursors(slots), view, answer, flags),
+        *(record, history, read.memory, *thresholds, limits, learns, first_number, indexed, resolution),
+        *(new_cursors(slots), view, result, flags),
     )
-    _spares.give_back((view, answer))
+    _spares.give_back((view, result))
     return HostResolution(resolution._replace(capped=capped), within, flags)
 
 
@@ -229,46 +231,48 @@ def _learned(
     judged: NDArray[np.bool_],
     resolution: Resolution,
     indexed: OriginalSearch,
-    known: PageHistory,
+    history: PageHistory,
     within: EntryTexts,
     read: HostContext,
     page_ids: list[PageId],
 ) -> HostUpdate:
     """The update of the state beside postings: texts of entries, host memories and pending verdicts."""
     texts = owned_texts(within, (resolution.entry != NOBODY).nonzero()[0])
-    told, pending_verdicts = new_pending_verdicts(judged, known, indexed, resolution)
-    repeated = tuple(page_ids[page] for page in told.tolist())
+    recorded, pending_verdicts = new_pending_verdicts(judged, history, indexed, resolution)
+    repeated = tuple(page_ids[page] for page in recorded.tolist())
     return HostUpdate(texts, memories_to_store(read.memory), repeated, pending_verdicts, read.common)
 
 
 @inlined
-def _ask_filed(record, page, memory, asked, bars, limits, answer, found):
+def _search_indexed(record, page, memory, view, thresholds, limits, result, found):
     """Apply the rule to the candidates of a page among the indexed pages.
 
     -> found: OriginalSearch; returns the place of the original in record.indexed, or NOBODY: int64
     """
-    met, preference = record.met, record.preferences.own[page]
-    found.cut[page] = met.cut_at[page] != NEVER
-    for at in range(met.bounds[page], met.bounds[page + 1]):
-        pair = Candidate(met.number[at], met.proof[at], met.kinds[at], met.distance[at])
+    pairs, preference = record.pairs, record.preferences.own[page]
+    found.cut[page] = pairs.cut_at[page] != NEVER
+    for at in range(pairs.bounds[page], pairs.bounds[page + 1]):
+        pair = Candidate(pairs.number[at], pairs.proof[at], pairs.kinds[at], pairs.distance[at])
         other = record.place[at]
         if other == NOBODY:
             found.compared[page] += 1
             continue
         if not pair.proof:
-            judge_pair(record.pages, page, record.indexed, other, memory, record.row[page], asked, bars, False, answer)
-            found.reason[page] = answer.reason[0]
-        if is_refused(found, page, pair, answer.confirmed, 0):
+            judge_pair(
+                record.pages, page, record.indexed, other, memory, record.row[page], view, thresholds, False, result
+            )
+            found.reason[page] = result.reason[0]
+        if is_refused(found, page, pair, result.confirmed, 0):
             continue
-        relation = relation_to_indexed(record.addresses, page, other)
-        if weigh(found, page, pair, answer.confirmed, 0, preference, record.entry_preferences[other], relation, limits):
-            found.cut[page] = at >= met.cut_at[page]
+        relation = relation_to_indexed(record.urls, page, other)
+        if weigh(found, page, pair, result.confirmed, 0, preference, record.entry_preferences[other], relation, limits):
+            found.cut[page] = at >= pairs.cut_at[page]
             return other
     return np.int64(NOBODY)
 
 
 @inlined
-def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, cursors, answer):
+def _search_record(record, page, memory, view, thresholds, limits, indexed, resolution, cursors, result):
     """Apply the rule to the earlier pages of the record that share keys with a page.
 
     indexed: OriginalSearch  ->  resolution: Resolution
@@ -290,55 +294,59 @@ def _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, 
                 found.cut[page] = True
                 drop_candidates(slots, page, cursors)
                 continue
-            judge_pair(record.pages, page, record.within, other, memory, record.row[page], asked, bars, False, answer)
-            found.reason[page] = answer.reason[0]
-        if is_refused(found, page, pair, answer.confirmed, 0):
+            judge_pair(
+                record.pages, page, record.within, other, memory, record.row[page], view, thresholds, False, result
+            )
+            found.reason[page] = result.reason[0]
+        if is_refused(found, page, pair, result.confirmed, 0):
             continue
-        relation = relation_within(record.addresses, page, other)
-        if weigh(found, page, pair, answer.confirmed, 0, preference, record.preferences.met[other], relation, limits):
+        relation, others = relation_within(record.urls, page, other), record.preferences.as_candidate[other]
+        if weigh(found, page, pair, result.confirmed, 0, preference, others, relation, limits):
             break
 
 
 @kernel
-def _resolve_kernel(record, known, memory, chosen, table, limits, learns, entry_number, indexed, resolution, *scratch):
-    # record: _Record  known: PageHistory  memory: Memory  chosen: int64[n], table: float64[r, 6], the thresholds of
+def _resolve_kernel(
+    record, history, memory, chosen, table, limits, learns, entry_number, indexed, resolution, *scratch
+):
+    # record: _Record  history: PageHistory  memory: Memory  chosen: int64[n], table: float64[r, 6], the thresholds of
     # each page (thresholds_of_pages)  limits: Limits  learns: bool, pages are indexed and teach  entry_number: int64
     # indexed: OriginalSearch  scratch: Cursors, PageView and PairResult, overwritten, and flags: uint8[b], written for
     # indexed pages
     # -> resolution: Resolution, and the number of postings left out because a bucket was full
     capped = 0
-    cursors, asked, answer, flags = scratch
+    cursors, view, result, flags = scratch
     pages, found = record.pages, resolution.found
     for page in range(len(record.row)):
-        if known.state[page] >= FILED_ELSEWHERE:
+        if history.state[page] >= INDEXED_ELSEWHERE:
             if (
-                known.state[page] == FILED_ELSEWHERE
+                history.state[page] == INDEXED_ELSEWHERE
                 and index_page(record.slots, record.sizes, page, limits.cap, resolution.added)[0]
             ):
                 resolution.entry[page] = entry_number
                 entry_number += 1
             continue
         count_postings(record.slots, record.sizes, page, resolution)
-        if known.state[page] == SETTLED:
+        if history.state[page] == SETTLED:
             continue
-        if known.state[page] == AGAIN:
-            repeat_verdict(known.first[page], page, indexed, resolution)
+        if history.state[page] == AGAIN:
+            repeat_verdict(history.first[page], page, indexed, resolution)
             continue
-        row, bars = record.row[page], thresholds_in(table, chosen[page])
+        row, thresholds = record.row[page], thresholds_in(table, chosen[page])
         if record.judged[page]:
-            look_up(pages, page, memory, row, bars.template_share, asked)
-        original = _ask_filed(record, page, memory, asked, bars, limits, answer, indexed)
+            look_up(pages, page, memory, row, thresholds.template_share, view)
+        original = _search_indexed(record, page, memory, view, thresholds, limits, result, indexed)
         found.cut[page] = indexed.cut[page]
         if original == NOBODY and learns:
-            _ask_record(record, page, memory, asked, bars, limits, indexed, resolution, cursors, answer)
+            _search_record(record, page, memory, view, thresholds, limits, indexed, resolution, cursors, result)
             original = found.number[page]
         if not learns:
             continue
         if original == NOBODY:
             if record.teaches[page]:
-                keep_own_text(pages, page, asked, record.within, answer.compared.ordered)
+                keep_distinctive_text(pages, page, view, record.within, result.compared.ordered)
                 for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
-                    flags[place] = asked.flags[place - pages.block_bounds[page]]
+                    flags[place] = view.flags[place - pages.block_bounds[page]]
             is_indexed, full = index_page(record.slots, record.sizes, page, limits.cap, resolution.added)
             capped += full
             if is_indexed:

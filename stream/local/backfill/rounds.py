@@ -108,10 +108,10 @@ class RoundEngine(Engine):
             # later start.
             return resolved, self._local_shard.index_update(trial, resolved)
 
-        (resolved, index_update), broken = isolate(
+        (resolved, index_update), poison = isolate(
             lambda rows: attempt(exclude_pages(round_, rows)), len(round_.signatures)
         )
-        self._broken |= {round_.start.page + row: error for row, error in broken.items()}
+        self._poison |= {round_.start.page + row: error for row, error in poison.items()}
         range_ = range_of(round_)
         # A lost index makes earlier rounds be judged again. They are not stored twice.
         follows = range_.start >= self._stored_end
@@ -123,7 +123,7 @@ class RoundEngine(Engine):
     def _resolve(self, round_: Round, shards: Shards) -> RoundOutcome:
         """Judge a round on the shards."""
         shard_candidates = shards.find_candidates(round_, self._record)
-        if self.scheme.bars is not None:
+        if self.scheme.host_thresholds is not None:
             return self._resolve_hosts(round_, shards, shard_candidates)
         return resolve(
             round_, lay_out_keys(round_.signatures, self.scheme), self.scheme, self._limits, shard_candidates

@@ -154,7 +154,7 @@ def open_to_add(
     if against:
         against, settings = check_states("against", against, settings, directory)
     scheme = _ready_scheme(settings)
-    if with_marks and scheme.bars is None:
+    if with_marks and scheme.host_thresholds is None:
         rule = "needs the scheme spotsieve, because other schemes judge no main text"
         raise SettingError("text", rule, scheme.name, 'use scheme="spotsieve", or leave out text')
     with ExitStack() as opening:

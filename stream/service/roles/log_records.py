@@ -16,7 +16,7 @@ from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.log.follower import LogFollower
 from spotsieve.stream.service.log.skips import read_skipped_offsets, stopped_error
-from spotsieve.stream.sharding.messages import MAKE_ANEW
+from spotsieve.stream.sharding.messages import RECREATE_TOPICS
 
 LOST_SECONDS = 10.0
 """After this wait for records of a round, the end of the log is queried, to detect that the log lost them."""
@@ -37,7 +37,7 @@ class LogRecords:
         self._follower = LogFollower(settings, metrics, waits, lambda: self._next)
         self._skipped = set[int]()
         self._is_followed, self._wanted, self._moved = False, 0, asyncio.Event()
-        self.held: deque[tuple[int, LogRecord]] = deque()
+        self.records: deque[tuple[int, LogRecord]] = deque()
         """(offset, record), ascending"""
 
     async def start(
@@ -70,7 +70,7 @@ class LogRecords:
                 await self._follower.go_on(position, pages_applied, last_record, begin)
             except StateError as error:
                 # The state of one process is rebuilt from its log alone; the states of shards need the rounds, too.
-                raise StateError(error.name, error.rule, None, f"restore that log; or {MAKE_ANEW}") from None
+                raise StateError(error.name, error.rule, None, f"restore that log; or {RECREATE_TOPICS}") from None
         return found
 
     async def check_settings(self) -> LogIdentity | None:
@@ -108,12 +108,12 @@ class LogRecords:
 
     def weight(self) -> int:
         """Number of pages in memory, to judge or to forget. A record without pages counts as one."""
-        return sum(max(1, len(record.signatures) + len(record.forgotten)) for _, record in self.held)
+        return sum(max(1, len(record.signatures) + len(record.forgotten)) for _, record in self.records)
 
     def drop_before(self, offset: int) -> None:
         """Drop the records before this offset."""
-        while self.held and self.held[0][0] < offset:
-            self.held.popleft()
+        while self.records and self.records[0][0] < offset:
+            self.records.popleft()
         self._tell()
 
     async def until(self, end: int) -> None:
@@ -145,15 +145,15 @@ class LogRecords:
                 f"log {self._settings.topics.log}",
                 f"lost its end: rounds were made of its records up to {wanted}, but it ends at {end}",
                 None,
-                f"restore that log; or {MAKE_ANEW}",
+                f"restore that log; or {RECREATE_TOPICS}",
             )
 
     async def first_from(self, offset: int) -> tuple[int, LogRecord]:
         """Wait for the first record at or after this offset, and return it with its offset."""
         while True:
-            at = bisect_left(self.held, offset, key=lambda one: one[0])
-            if at < len(self.held):
-                return self.held[at]
+            at = bisect_left(self.records, offset, key=lambda one: one[0])
+            if at < len(self.records):
+                return self.records[at]
             await self._moved.wait()
 
     async def follow(self, pages: int) -> None:
@@ -174,7 +174,7 @@ class LogRecords:
         """Fetch once. Raises StateError for a record at which every reader stops."""
         for record in await self._follower.fetch():
             value = record.value or b""
-            self.held.append((record.offset, await self._decoded(value, record.offset)))
+            self.records.append((record.offset, await self._decoded(value, record.offset)))
             self._next = record.offset + 1
         # The position moves past transaction markers, too.
         self._next = max(self._next, await self._follower.position())

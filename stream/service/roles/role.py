@@ -79,11 +79,11 @@ MOST_NAMED = 10
 def log_poison_pages(round_: Round, errors: Mapping[int, Exception]) -> None:
     """Log the poison pages of a round, nearly always one. errors: by row"""
     rows = sorted(errors)
-    named = page_ids_at(round_.signatures, np.array(rows[:MOST_NAMED]))
+    page_ids = page_ids_at(round_.signatures, np.array(rows[:MOST_NAMED]))
     logger().error(
         "a defect of Spotsieve stopped these pages; their round continues without them; please report the file that "
         "their worker saves",
-        pages=[f"{source}/{partition}/{offset}" for source, partition, offset in named],
+        pages=[f"{source}/{partition}/{offset}" for source, partition, offset in page_ids],
         number=len(rows),
         exc_info=errors[rows[0]],
     )
@@ -160,30 +160,32 @@ def compile_rounds(scheme: Scheme, limits: Limits) -> None:
         round_ = next_round([(offset, record)], 0, states[0].clock, number, 0, len(record.signatures))
         each = [read_round(round_.signatures, scheme, *one) for one in zip(aheads, _SHARES, strict=True)]
         parts = list(zip(each, aheads, _SHARES, strict=True))
-        met = [
-            find_shard_candidates(round_.signatures, held, scheme, state, limits, share) for held, state, share in parts
+        candidates = [
+            find_shard_candidates(round_.signatures, reads, scheme, state, limits, share)
+            for reads, state, share in parts
         ]
-        if scheme.bars is None:
+        if scheme.host_thresholds is None:
             laid = lay_out_keys(round_.signatures, scheme)
-            resolved = resolve(round_, laid, scheme, limits, met)
+            resolved = resolve(round_, laid, scheme, limits, candidates)
         else:
-            confirms = [confirm(round_, held, met, scheme, state, share) for held, state, share in parts]
-            met = apply_confirmations(met, confirms)
+            confirmations = [confirm(round_, reads, candidates, scheme, state, share) for reads, state, share in parts]
+            candidates = apply_confirmations(candidates, confirmations)
             # This speculation indexes no page, so it is wrong, and the check of wrong speculations runs too.
             speculation = Speculation(np.zeros(len(record.signatures), np.bool_), no_flags())
             while True:
-                walks = [
-                    resolve_hosts(round_, held, scheme, state, limits, met, speculation) for held, state, _ in parts
+                resolutions = [
+                    resolve_hosts(round_, reads, scheme, state, limits, candidates, speculation)
+                    for reads, state, _ in parts
                 ]
-                checked = check_speculation(round_, scheme, limits, met, walks, speculation)
+                checked = check_speculation(round_, scheme, limits, candidates, resolutions, speculation)
                 if checked.speculation is None:
                     break
                 speculation = checked.speculation
-            resolved = merge_resolutions(round_, scheme, met, walks, checked.postings)
-        for state, (held, ahead, share) in zip(states, parts, strict=True):
+            resolved = merge_resolutions(round_, scheme, candidates, resolutions, checked.postings)
+        for state, (reads, ahead, share) in zip(states, parts, strict=True):
             for coming in records[offset + 1 :]:
                 ahead.read(offset + 1, coming.signatures, scheme, share)
-            index_update = index_round(round_, resolved, held, scheme, ahead, limits, share)
+            index_update = index_round(round_, resolved, reads, scheme, ahead, limits, share)
             state.file(index_update, offset + 1, 0)
             ahead.changed(index_update.keys)
         number = resolved.next_number

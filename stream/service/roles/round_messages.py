@@ -20,7 +20,7 @@ from spotsieve.stream.kafka.errors import Decision, decision, final_error
 from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.service.log.skips import log_identity
-from spotsieve.stream.sharding.messages import MAKE_ANEW, RoundMessage, RoundsEnd, end_of
+from spotsieve.stream.sharding.messages import RECREATE_TOPICS, RoundMessage, RoundsEnd, end_of
 from spotsieve.stream.sharding.records.frame import (
     KIND_FILL_PROGRESS,
     KIND_RANGE,
@@ -188,7 +188,7 @@ class RoundReader:
             f"topics.verdicts {self._settings.topics.verdicts!r}",
             "no longer holds the next record: the topic was recreated, or its retention is too short",
             None,
-            f"restore the topic; or {MAKE_ANEW}",
+            f"restore the topic; or {RECREATE_TOPICS}",
         )
 
     def _read(self, record: ConsumerRecord) -> RoundMessage | None:
@@ -199,11 +199,11 @@ class RoundReader:
         value: bytes = record.value or b""
         is_verdict = record.topic == self._verdicts.topic
         try:
-            told = decode_round_record(value, self._digest, None, record.topic, record.offset, self.log)
+            decoded = decode_round_record(value, self._digest, None, record.topic, record.offset, self.log)
             # Only the resolver sets the number of shards. Responses of a cluster with another number are ignored.
-            if not is_verdict and self._shards not in (None, told.share.shards):
-                if told.kind not in (KIND_REQUEST, KIND_FILL_PROGRESS):
-                    check_shards(told.share, self._shards, record.topic, record.offset)
+            if not is_verdict and self._shards not in (None, decoded.share.shards):
+                if decoded.kind not in (KIND_REQUEST, KIND_FILL_PROGRESS):
+                    check_shards(decoded.share, self._shards, record.topic, record.offset)
                 # During a resize, future shards report their fill progress to the resolver here.
                 return None
         except (DamagedRecord, SettingsMismatch, StateError) as error:
@@ -218,15 +218,15 @@ class RoundReader:
                     error=str(error),
                 )
             return None
-        if not is_verdict and told.share.number != record.partition:
+        if not is_verdict and decoded.share.number != record.partition:
             return None
-        return message_of(told, record)
+        return message_of(decoded, record)
 
 
-def message_of(told: RoundRecord, record: ConsumerRecord) -> RoundMessage:
+def message_of(decoded: RoundRecord, record: ConsumerRecord) -> RoundMessage:
     """A decoded record with its topic, offset and checksum."""
     checksum = int.from_bytes((record.value or b"")[-CHECKSUM_BYTES:], "little")
-    return RoundMessage(told, record.topic, record.offset, checksum, record.timestamp)
+    return RoundMessage(decoded, record.topic, record.offset, checksum, record.timestamp)
 
 
 TAIL = 64
@@ -243,13 +243,13 @@ async def find_end(reader: RoundReader, topic: str) -> RoundsEnd:
         messages = []
         while await reader.verdicts_position() < end:
             messages += [message for message in await reader.fetch() if message.topic == topic]
-        if any(message.told.kind == KIND_RANGE for message in messages):
+        if any(message.record.kind == KIND_RANGE for message in messages):
             return end_of(messages)
     if begin:
         raise StateError(
             f"topics.verdicts {topic!r}",
             "no longer holds the last round, because its retention removed it",
             None,
-            MAKE_ANEW,
+            RECREATE_TOPICS,
         )
     return end_of(messages)

@@ -137,13 +137,13 @@ class WorkerLog:
         """Complete the futures as verdicts arrive. Never returns."""
         while True:
             for message in await self._rounds.fetch():
-                self._hear(message)
+                self._take(message)
 
-    def _hear(self, message: RoundMessage) -> None:
-        for offset, part in self._records.hear(message):
+    def _take(self, message: RoundMessage) -> None:
+        for offset, part in self._records.take(message):
             self._give(offset, self._waiting[offset], part)
-        if message.told.kind == KIND_OUTCOME:
-            self._metrics.log_position.set(message.told.range.end.record)
+        if message.record.kind == KIND_OUTCOME:
+            self._metrics.log_position.set(message.record.range.end.record)
 
     def _give(self, offset: int, waiting: _Waiting, part: VerdictPart) -> None:
         waiting.take(part)

@@ -232,17 +232,17 @@ RECORD_VERSION = 2
 KIND_CANDIDATES, KIND_RESOLUTIONS, KIND_OUTCOME, KIND_RANGE, KIND_SPECULATION, KIND_TOO_LARGE = range(1, 7)
 KIND_RESIZE, KIND_REQUEST, KIND_FILL_PROGRESS, KIND_POISON_ROWS, KIND_CONFIRMATIONS = range(7, 12)
 _KINDS = {
-    KIND_CANDIDATES: "meetings",
-    KIND_RESOLUTIONS: "walks",
-    KIND_OUTCOME: "outcome",
-    KIND_RANGE: "range",
-    KIND_SPECULATION: "guess",
-    KIND_TOO_LARGE: "an answer that is too large",
+    KIND_CANDIDATES: "candidates",
+    KIND_RESOLUTIONS: "resolutions",
+    KIND_OUTCOME: "an outcome",
+    KIND_RANGE: "the announcement of a round",
+    KIND_SPECULATION: "a speculation",
+    KIND_TOO_LARGE: "a response that is too large",
     KIND_RESIZE: "a resize",
-    KIND_REQUEST: "an ask for shards",
-    KIND_FILL_PROGRESS: "a shard that fills itself",
-    KIND_POISON_ROWS: "pages that break the code",
-    KIND_CONFIRMATIONS: "confirms",
+    KIND_REQUEST: "a resize request",
+    KIND_FILL_PROGRESS: "the fill progress of a shard",
+    KIND_POISON_ROWS: "poison pages",
+    KIND_CONFIRMATIONS: "confirmations",
 }
 _HEAD = struct.Struct("<4sBB16sQ16sHH")
 _RANGE = struct.Struct("<QIQIQQq")
@@ -376,13 +376,13 @@ def check_shards(share: Share, shards: int | None, topic: str, offset: int) -> N
 
 
 def decode_body(
-    told: RoundRecord, kind: int, read: Callable[[ColumnReader], Decoded], topic: str, offset: int
+    record: RoundRecord, kind: int, read: Callable[[ColumnReader], Decoded], topic: str, offset: int
 ) -> Decoded:
     """Decode the body of a record of this kind. Raises DamagedRecord if it does not match its columns."""
     rule = f"must hold the columns that a record of {_KINDS[kind]} declares"
-    if told.kind != kind:
+    if record.kind != kind:
         raise DamagedRecord(topic, offset, f"must be a record of {_KINDS[kind]}", _NEXT_STEP)
-    columns = ColumnReader(told.body)
+    columns = ColumnReader(record.body)
     try:
         found = read(columns)
         columns.end()

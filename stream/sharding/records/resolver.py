@@ -2,36 +2,36 @@
 
 The outcome of a round, the body of kind 3. Workers commit by it, and shards index by it.
 
-    body  = remembers u8, pages u32 (n), flags[n], reason[n], postings[n] (numbers), found_by, score (numbers and reals,
-            of duplicates), original[n], replaced[n] (numbers), template (of the filed pages), entries
-    flags = verdict | filed << 2 | cut << 3 | new << 4
+    body  = by_host u8, pages u32 (n), flags[n], reason[n], postings[n] (numbers), found_by, score (numbers and reals,
+            of duplicates), original[n], replaced[n] (numbers), template (of the indexed pages), entries
+    flags = verdict | indexed << 2 | cut << 3 | new << 4
 
 `original` and `replaced` are 0 for none, otherwise the number of the next entry after the round minus the number of the
-entry. `remembers` is whether the scheme has a memory of hosts; only then `new` and `template` (shard.py) have a
-meaning. `filed` means indexed.
+entry. `by_host` is whether the scheme has a memory of hosts; only then `new` and `template` (shard.py) have a meaning.
 
 The announcement of the next round and the speculation, the bodies of kind 4 and kind 5.
 
-    range   = last record u64, marks u32 (m), step (words, two's complement: m), number (numbers: m),
-              shards u32 (s), answers[s] (numbers), records u32 (k), offset less that of the start, pages[k] (numbers)
-    guess   = pages u32 (n), filed (bits), shown (bits: n), template (of the shown pages)
+    range       = last record u64, marks u32 (m), step (words, two's complement: m), number (numbers: m),
+                  shards u32 (s), response_starts[s] (numbers), records u32 (k), offset less that of the start, pages[k]
+                  (numbers)
+    speculation = pages u32 (n), indexed (bits), shown (bits: n), template (of the shown pages)
 
 A worker finds its own pages by the records and their numbers of pages. A process that starts in the middle of a round
-finds the responses to it from the offsets `answers` of `matches` on, and restores the clock of the deduplication window
-from the marks.
+finds the responses to it in `matches` from the offsets `response_starts` on, and restores the clock of the
+deduplication window from the marks.
 
 Changes of the number of shards, the bodies of kind 7, kind 8 and kind 9.
 
-    resize  = change u32 (0 asked | 1 switched | 2 cancelled | 3 refused), shards u32, answered (a word)
-    ask     = shards u32, 0: cancel
-    filled  = ready u32 (0 | 1), next told (a word)
+    resize   = change u32 (0 requested | 1 switched | 2 cancelled | 3 refused), shards u32, processed (a word)
+    request  = shards u32, 0: cancel
+    progress = ready u32 (0 | 1), next offset (a word)
 
 stream/sharding/shares.py explains the fields. The frame of a resize names the shards that respond after it. A request
 has an empty range. The range of a shard that fills itself is empty too; it is the place that its state has reached.
 
 Poison pages of a round, the body of kind 10.
 
-    broken  = pages u32 (n), broken (bits), texts u32 (t), text[t] (texts), which[k] (numbers, of the k broken ones)
+    poison  = pages u32 (n), poison (bits), texts u32 (t), text[t] (texts), which[k] (numbers, of the k poison pages)
 
 A shard writes this record to `matches` for pages that it cannot process. The resolver writes it to `verdicts` with the
 pages that the open round excludes from then on. The texts are for reports: `which` is the number of the text of each
@@ -62,7 +62,7 @@ from spotsieve.stream.sharding.records.shard import (
 from spotsieve.stream.sharding.resolution import RoundOutcome
 from spotsieve.stream.sharding.shares import MOST_SHARDS, FillProgress, Resize, ResizeEvent
 
-_FILED_BIT, _CUT_BIT, _NEW_BIT = 2, 3, 4
+_INDEXED_BIT, _CUT_BIT, _NEW_BIT = 2, 3, 4
 _MOST_FLAGS = 2**5 - 1
 _MOST_ROWS = 2**32 - 1
 """Greatest number of pages of a log record, which stores it in 4 bytes."""
@@ -76,17 +76,17 @@ def write_outcome(resolved: RoundOutcome) -> bytes:
     columns.bits(np.full(8, resolved.flags is not None))
     columns.count(pages)
     columns.numbers(
-        verdicts.kind | (resolved.entry != NOBODY) << _FILED_BIT | verdicts.cut << _CUT_BIT | new << _NEW_BIT
+        verdicts.kind | (resolved.entry != NOBODY) << _INDEXED_BIT | verdicts.cut << _CUT_BIT | new << _NEW_BIT
     )
     columns.numbers(verdicts.reason)
     columns.numbers(verdicts.candidates)
     columns.numbers(verdicts.found_by[copies])
     columns.reals(verdicts.score[copies])
     entries = dict[int, Entry]()
-    for numbers, named in ((resolved.original, verdicts.originals), (resolved.replaced, verdicts.replaces)):
+    for numbers, announcement in ((resolved.original, verdicts.originals), (resolved.replaced, verdicts.replaces)):
         columns.numbers(np.where(numbers == NOBODY, 0, resolved.next_number - numbers))
-        told = zip(numbers.tolist(), named, strict=True)
-        entries.update((number, entry) for number, entry in told if entry is not None)
+        pairs = zip(numbers.tolist(), announcement, strict=True)
+        entries.update((number, entry) for number, entry in pairs if entry is not None)
     write_flags(columns, np.empty(0, np.uint8) if resolved.flags is None else resolved.flags)
     write_entries(columns, entries, resolved.next_number)
     return columns.body()
@@ -94,13 +94,13 @@ def write_outcome(resolved: RoundOutcome) -> bytes:
 
 def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
     """Decode the body of kind 3. first_number: of the round. Raises ValueError."""
-    remembers, pages = bool(columns.bits(8).all()), columns.pages()
+    by_host, pages = bool(columns.bits(8).all()), columns.pages()
     flags = columns.numbers(pages, _MOST_FLAGS)
     kind = (flags & 3).astype(np.uint8)
     new = flags >> _NEW_BIT & 1 != 0
     if (kind > max(Kind)).any():
         raise ValueError
-    indexed, copies = flags >> _FILED_BIT & 1 != 0, kind == Kind.DUPLICATE
+    indexed, copies = flags >> _INDEXED_BIT & 1 != 0, kind == Kind.DUPLICATE
     reason, postings = columns.reasons(pages), columns.numbers(pages)
     found_by, score = np.zeros(pages, np.uint8), np.full(pages, np.nan)
     found_by[copies] = columns.numbers(int(copies.sum()), sum(KeyKind))
@@ -108,11 +108,11 @@ def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
     next_number = first_number + int(indexed.sum())
     original, replaced = (columns.optional_earlier(pages, next_number) for _ in range(2))
     template = read_flags(columns)
-    if not remembers and len(template):
+    if not by_host and len(template):
         raise ValueError
     entries = PackedEntries(columns, next_number)
-    named = np.concatenate([original[copies], replaced[replaced != NOBODY]])
-    if (original[copies] == NOBODY).any() or not np.isin(named, entries.numbers).all():
+    announcement = np.concatenate([original[copies], replaced[replaced != NOBODY]])
+    if (original[copies] == NOBODY).any() or not np.isin(announcement, entries.numbers).all():
         raise ValueError
     verdicts = Verdicts(
         kind,
@@ -125,7 +125,7 @@ def read_outcome(columns: ColumnReader, first_number: int) -> RoundOutcome:
         NamedEntries(entries, replaced),
     )
     entry = np.where(indexed, first_number + np.cumsum(indexed) - 1, NOBODY)
-    if not remembers:
+    if not by_host:
         return RoundOutcome(verdicts, entry, next_number, original, replaced)
     return RoundOutcome(verdicts, entry, next_number, original, replaced, template, new)
 
@@ -143,13 +143,13 @@ class RoundAnnouncement(NamedTuple):
 
     last_record: checksum of the last log record that has pages in the round
     marks: of the deduplication window's clock
-    answers: by shard, the offset in `matches` at which its responses to the round begin
+    response_starts: by shard, the offset in `matches` at which its responses to the round begin
     records: the log records of the round
     """
 
     last_record: int
     marks: tuple[StepMark, ...]
-    answers: tuple[int, ...]
+    response_starts: tuple[int, ...]
     records: tuple[AnnouncedRecord, ...]
 
     @property
@@ -158,20 +158,20 @@ class RoundAnnouncement(NamedTuple):
         return sum(one.pages for one in self.records)
 
 
-def write_announcement(named: RoundAnnouncement) -> bytes:
+def write_announcement(announcement: RoundAnnouncement) -> bytes:
     """Encode the body of kind 4."""
     columns = ColumnWriter()
-    columns.words(np.array([named.last_record], np.uint64))
-    columns.count(len(named.marks))
-    columns.words(np.array([mark.step for mark in named.marks], np.int64).view(np.uint64))
-    columns.numbers(np.array([mark.number for mark in named.marks], np.int64))
-    columns.count(len(named.answers))
-    columns.numbers(np.array(named.answers, np.int64))
-    columns.count(len(named.records))
-    first = named.records[0].offset if named.records else 0
-    columns.numbers(np.array([one.offset - first for one in named.records], np.int64))
-    columns.numbers(np.array([one.pages for one in named.records], np.int64))
-    columns.words(np.array([one.checksum for one in named.records], np.uint64))
+    columns.words(np.array([announcement.last_record], np.uint64))
+    columns.count(len(announcement.marks))
+    columns.words(np.array([mark.step for mark in announcement.marks], np.int64).view(np.uint64))
+    columns.numbers(np.array([mark.number for mark in announcement.marks], np.int64))
+    columns.count(len(announcement.response_starts))
+    columns.numbers(np.array(announcement.response_starts, np.int64))
+    columns.count(len(announcement.records))
+    first = announcement.records[0].offset if announcement.records else 0
+    columns.numbers(np.array([one.offset - first for one in announcement.records], np.int64))
+    columns.numbers(np.array([one.pages for one in announcement.records], np.int64))
+    columns.words(np.array([one.checksum for one in announcement.records], np.uint64))
     return columns.body()
 
 
@@ -185,7 +185,7 @@ def read_announcement(columns: ColumnReader, range_: RoundRange) -> RoundAnnounc
         raise ValueError
     if marks and clock.marks[-1].step - clock.marks[0].step > STEPS:
         raise ValueError
-    answers = columns.numbers(columns.count(MOST_SHARDS))
+    response_starts = columns.numbers(columns.count(MOST_SHARDS))
     records = columns.pages()
     first, end = range_.start.record, range_.end.record_end
     offsets, pages = first + columns.numbers(records, max(end - first - 1, 0)), columns.numbers(records, _MOST_ROWS)
@@ -195,7 +195,7 @@ def read_announcement(columns: ColumnReader, range_: RoundRange) -> RoundAnnounc
     return RoundAnnouncement(
         last_record,
         clock.marks,
-        tuple(answers.tolist()),
+        tuple(response_starts.tolist()),
         tuple(map(AnnouncedRecord, offsets.tolist(), pages.tolist(), checksums.tolist())),
     )
 
@@ -217,7 +217,7 @@ def write_resize(resize: Resize) -> bytes:
     columns = ColumnWriter()
     columns.count(resize.change)
     columns.count(resize.shards)
-    columns.words(np.array([resize.answered], np.uint64))
+    columns.words(np.array([resize.processed], np.uint64))
     return columns.body()
 
 
@@ -239,11 +239,11 @@ def read_request(columns: ColumnReader) -> int:
     return columns.count(MOST_SHARDS)
 
 
-def write_fill_progress(filled: FillProgress) -> bytes:
+def write_fill_progress(progress: FillProgress) -> bytes:
     """Encode the body of kind 9."""
     columns = ColumnWriter()
-    columns.count(filled.ready)
-    columns.words(np.array([filled.next_told], np.uint64))
+    columns.count(progress.ready)
+    columns.words(np.array([progress.next_offset], np.uint64))
     return columns.body()
 
 
@@ -270,18 +270,18 @@ def error_texts(errors: Mapping[int, Exception]) -> dict[int, str]:
     return {row: "".join(traceback.format_exception(error))[-MOST_CHARACTERS:] for row, error in errors.items()}
 
 
-def write_poison_rows(broken: PoisonRows) -> bytes:
+def write_poison_rows(poison: PoisonRows) -> bytes:
     """Encode the body of kind 10."""
-    columns, is_broken = ColumnWriter(), np.zeros(broken.pages, np.bool_)
-    rows = sorted(broken.errors)
+    columns, is_broken = ColumnWriter(), np.zeros(poison.pages, np.bool_)
+    rows = sorted(poison.errors)
     is_broken[rows] = True
-    texts = list(dict.fromkeys(text for row in rows if (text := broken.errors[row])))[:MOST_TEXTS]
+    texts = list(dict.fromkeys(text for row in rows if (text := poison.errors[row])))[:MOST_TEXTS]
     number = {text: place for place, text in enumerate(texts)}
-    columns.count(broken.pages)
+    columns.count(poison.pages)
     columns.bits(is_broken)
     columns.count(len(texts))
     columns.texts(texts)
-    columns.numbers(np.array([number.get(broken.errors[row], len(texts)) for row in rows], np.int64))
+    columns.numbers(np.array([number.get(poison.errors[row], len(texts)) for row in rows], np.int64))
     return columns.body()
 
 

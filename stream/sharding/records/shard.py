@@ -4,33 +4,34 @@ Candidates under the keys of a shard, the body of kind 1.
 
     body     = pages u32 (n), postings[n], pairs[n] (numbers: m in all), age[m] (numbers), word[m] (numbers),
                decisive[m] (bits), proof, distance (numbers, of decisive pairs), score (reals, of accepted ones),
-               length[m] (numbers), sizes, entries, attempts
-    word     = kinds of keys | said << 6
+               length[m] (numbers), sizes, entries, pending
+    word     = kinds of keys | result << 6
     sizes    = count u32 (b), key (words), size (numbers)
-    attempts = count u32 (a), page[a], original + 1 [a] (numbers), score (reals), reason[a], found_by[a] (numbers)
+    pending  = count u32 (a), page[a], original + 1 [a] (numbers), score (reals), reason[a], found_by[a] (numbers)
 
-An age is the first number of the round minus the number of the entry. `attempts` are the pending verdicts.
+An age is the first number of the round minus the number of the entry. `result` is the result of the shard's test
+(stream/sharding/candidates.py), and `pending` are the pending verdicts.
 
 Resolutions of the pages of a shard's hosts, the body of kind 2.
 
-    body  = guess, own (bits: n, k of them set), flags[k], postings[k] (numbers), found among the filed ones, found
-            within the round, template (of the filed pages), entries
-    flags = filed 1 | new 2 | cut 4
+    body  = speculation (resolver.py), own (bits: n, k of them set), flags[k], postings[k] (numbers), found among the
+            indexed pages, found within the round, template (of the pages that become indexed), entries
+    flags = indexed 1 | new 2 | cut 4
     found = original[k], replaced[k] (numbers), and of the pages with an original proof, distance, found_by,
             reason (numbers), and of those without proof the score (reals)
 
 `original` and `replaced` are 0 for none, otherwise an age: the first number of the round minus the number of the entry,
-or n minus the row within the round. `guess` is the speculation (resolver.py), and `filed` means indexed.
+or n minus the row within the round.
 
 Confirmations of the entries that a shard holds, the body of kind 11.
 
     body   = of u64, pages u32 (n), copies (bits: n), shown (bits: n), template (of the shown pages), pairs u32 (p),
-             said: low bits, high bits (p each), entries, texts
+             result: low bits, high bits (p each), entries, texts
     texts  = 8 bits, all 0: none, or all 1 and for each entry host (words), length, site, main, whole, every, limit
              (numbers), shingles, blocks, title words (numbers), and of all entries one after the other shingle
              (numbers), block (words), title word (numbers)
 
-`of` is a checksum of the responses that contain the pairs. The columns of texts are those of OwnText
+`of` is a checksum of the responses that contain the pairs. The columns of texts are those of DistinctiveText
 (stream/base/signature.py).
 
 Template text of pages, a part of several bodies.
@@ -54,9 +55,9 @@ from spotsieve.state.format.meta import MAX_ENTRIES
 from spotsieve.state.index import NOBODY, PendingVerdict
 from spotsieve.stream.base.arrays import bounds_of, sizes_of
 from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES, EVERY_HASH
-from spotsieve.stream.base.signature import Entry, OwnText
+from spotsieve.stream.base.signature import DistinctiveText, Entry
 from spotsieve.stream.base.verdict import KeyKind
-from spotsieve.stream.judge.by_host.distinctive_text import IS_OWN, IS_TEMPLATE
+from spotsieve.stream.judge.by_host.distinctive_text import IS_DISTINCTIVE, IS_TEMPLATE
 from spotsieve.stream.judge.rules import OriginalSearch, empty_search
 from spotsieve.stream.sharding.candidates import (
     ACCEPTED,
@@ -181,11 +182,11 @@ def write_candidates(shard_candidates: ShardCandidates, first_number: int) -> by
     columns.numbers(shard_candidates.postings)
     columns.numbers(sizes_of(shard_candidates.bounds))
     columns.numbers(first_number - shard_candidates.number)
-    columns.numbers(shard_candidates.kinds | shard_candidates.said << np.uint8(_KIND_BITS))
+    columns.numbers(shard_candidates.kinds | shard_candidates.result << np.uint8(_KIND_BITS))
     columns.bits(decisive)
     columns.numbers(shard_candidates.proof[decisive])
     columns.numbers(shard_candidates.distance[decisive])
-    columns.reals(shard_candidates.score[shard_candidates.said == ACCEPTED])
+    columns.reals(shard_candidates.score[shard_candidates.result == ACCEPTED])
     columns.numbers(shard_candidates.length)
     columns.count(len(shard_candidates.sizes.keys))
     columns.words(shard_candidates.sizes.keys)
@@ -194,10 +195,10 @@ def write_candidates(shard_candidates: ShardCandidates, first_number: int) -> by
     pages, pending_verdicts = list(shard_candidates.pending_verdicts), list(shard_candidates.pending_verdicts.values())
     columns.count(len(pages))
     columns.numbers(np.array(pages, np.int64))
-    columns.numbers(np.array([attempt.original + 1 for attempt in pending_verdicts], np.int64))
-    columns.reals(np.array([attempt.score for attempt in pending_verdicts], np.float64))
-    columns.numbers(np.array([attempt.reason for attempt in pending_verdicts], np.int64))
-    columns.numbers(np.array([attempt.found_by for attempt in pending_verdicts], np.int64))
+    columns.numbers(np.array([pending.original + 1 for pending in pending_verdicts], np.int64))
+    columns.reals(np.array([pending.score for pending in pending_verdicts], np.float64))
+    columns.numbers(np.array([pending.reason for pending in pending_verdicts], np.int64))
+    columns.numbers(np.array([pending.found_by for pending in pending_verdicts], np.int64))
     return columns.body()
 
 
@@ -211,17 +212,17 @@ def read_candidates(columns: ColumnReader, first_number: int) -> ShardCandidates
     number = columns.earlier(pairs, first_number)
     _check_rows(number, bounds, strictly=True)
     word, decisive = columns.numbers(pairs, 255).astype(np.uint8), columns.bits(pairs)
-    said = word >> np.uint8(_KIND_BITS)
+    result = word >> np.uint8(_KIND_BITS)
     proof, distance = np.zeros(pairs, np.uint8), np.full(pairs, 255, np.uint8)
     proof[decisive] = columns.numbers(int(decisive.sum()), _MOST_KINDS)
     distance[decisive] = columns.numbers(int(decisive.sum()), 255)
     score = np.full(pairs, np.nan)
-    score[said == ACCEPTED] = columns.reals(int((said == ACCEPTED).sum()))
+    score[result == ACCEPTED] = columns.reals(int((result == ACCEPTED).sum()))
     length = columns.numbers(pairs, _MOST_FEATURES)
     buckets = columns.count_of_words()
     keys, size = ascending(columns.words(buckets)), columns.numbers(buckets, MAX_ENTRIES)
     entries = PackedEntries(columns, first_number)
-    if not np.isin(number[said == ACCEPTED], entries.numbers).all():
+    if not np.isin(number[result == ACCEPTED], entries.numbers).all():
         raise ValueError
     some = columns.count(pages)
     rows = ascending(columns.numbers(some, max(pages - 1, 0)))
@@ -237,7 +238,7 @@ def read_candidates(columns: ColumnReader, first_number: int) -> ShardCandidates
         proof,
         word & np.uint8(_MOST_KINDS),
         distance,
-        said,
+        result,
         score,
         length,
         BucketSizes(keys, size),
@@ -256,26 +257,26 @@ def checked_bounds(sizes: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return bounds
 
 
-_FILED, _NEW, _CUT = 1, 2, 4
+_INDEXED, _NEW, _CUT = 1, 2, 4
 _OF_PAIR = ("proof", "distance", "found_by", "reason")
 
 
-def write_resolutions(walks: HostResolutions, speculation: Speculation, first_number: int) -> bytes:
+def write_resolutions(resolutions: HostResolutions, speculation: Speculation, first_number: int) -> bytes:
     """Encode the body of kind 2.
 
     speculation: the speculation that the resolutions used  first_number: of the round
     """
     columns, pages = ColumnWriter(), len(speculation.indexed)
     own = np.zeros(pages, np.bool_)
-    own[walks.rows] = True
+    own[resolutions.rows] = True
     write_assumed(columns, speculation)
     columns.bits(own)
-    columns.numbers(walks.is_indexed * _FILED | walks.is_new * _NEW | walks.within.cut * _CUT)
-    columns.numbers(walks.postings)
-    _write_found(columns, walks.indexed, first_number)
-    _write_found(columns, walks.within, pages)
-    write_flags(columns, walks.flags)
-    write_entries(columns, walks.entries, first_number)
+    columns.numbers(resolutions.is_indexed * _INDEXED | resolutions.is_new * _NEW | resolutions.within.cut * _CUT)
+    columns.numbers(resolutions.postings)
+    _write_found(columns, resolutions.indexed, first_number)
+    _write_found(columns, resolutions.within, pages)
+    write_flags(columns, resolutions.flags)
+    write_entries(columns, resolutions.entries, first_number)
     return columns.body()
 
 
@@ -284,7 +285,7 @@ def read_resolutions(columns: ColumnReader, first_number: int) -> tuple[HostReso
     speculation = read_assumed(columns)
     pages = len(speculation.indexed)
     rows = np.flatnonzero(columns.bits(pages))
-    flags = columns.numbers(len(rows), _FILED | _NEW | _CUT)
+    flags = columns.numbers(len(rows), _INDEXED | _NEW | _CUT)
     postings = columns.numbers(len(rows), _MOST_POSTINGS)
     indexed = _read_found(columns, len(rows), first_number)
     within = _read_found(columns, len(rows), pages)
@@ -293,7 +294,7 @@ def read_resolutions(columns: ColumnReader, first_number: int) -> tuple[HostReso
     within.cut[:] = flags & _CUT != 0
     template = read_flags(columns)
     entries = PackedEntries(columns, first_number)
-    is_indexed, is_new = flags & _FILED != 0, flags & _NEW != 0
+    is_indexed, is_new = flags & _INDEXED != 0, flags & _NEW != 0
     return HostResolutions(rows, indexed, within, is_indexed, is_new, template, postings, entries), speculation
 
 
@@ -315,14 +316,14 @@ def write_flags(columns: ColumnWriter, flags: NDArray[np.uint8]) -> None:
     template = flags & IS_TEMPLATE != 0
     columns.count(len(flags))
     columns.bits(template)
-    columns.bits(flags[template] & IS_OWN != 0)
+    columns.bits(flags[template] & IS_DISTINCTIVE != 0)
 
 
 def read_flags(columns: ColumnReader) -> NDArray[np.uint8]:
     """Read the template text of pages: uint8[b]. Raises ValueError."""
     template = columns.bits(columns.count(_OF_BYTES * columns.left))
     flags = np.where(template, IS_TEMPLATE, np.uint8(0))
-    flags[template] |= np.where(columns.bits(int(template.sum())), IS_OWN, np.uint8(0))
+    flags[template] |= np.where(columns.bits(int(template.sum())), IS_DISTINCTIVE, np.uint8(0))
     return flags
 
 
@@ -364,18 +365,18 @@ def _read_found(columns: ColumnReader, rows: int, end: int) -> OriginalSearch:
 _OF_BYTES = 8
 
 
-def write_confirmations(confirms: ShardConfirmations, of: int, first_number: int) -> bytes:
+def write_confirmations(confirmations: ShardConfirmations, of: int, first_number: int) -> bytes:
     """Encode the body of kind 11. of: checksum of the confirmed responses  first_number: of the round"""
     columns = ColumnWriter()
     columns.words(np.array([of], np.uint64))
-    columns.count(len(confirms.copies))
-    columns.bits(confirms.copies)
-    _write_sent_flags(columns, confirms.flags, len(confirms.copies))
-    columns.count(len(confirms.said))
-    columns.bits(confirms.said & 1 != 0)
-    columns.bits(confirms.said & 2 != 0)
-    write_entries(columns, confirms.entries, first_number)
-    _write_texts(columns, confirms.texts)
+    columns.count(len(confirmations.copies))
+    columns.bits(confirmations.copies)
+    _write_sent_flags(columns, confirmations.flags, len(confirmations.copies))
+    columns.count(len(confirmations.result))
+    columns.bits(confirmations.result & 1 != 0)
+    columns.bits(confirmations.result & 2 != 0)
+    write_entries(columns, confirmations.entries, first_number)
+    _write_texts(columns, confirmations.texts)
     return columns.body()
 
 
@@ -390,12 +391,12 @@ def read_confirmations(columns: ColumnReader, first_number: int) -> ShardConfirm
     copies = columns.bits(columns.pages())
     flags = _read_sent_flags(columns, len(copies))
     pairs = columns.count(_OF_BYTES * columns.left)
-    said = columns.bits(pairs) + 2 * columns.bits(pairs).astype(np.uint8)
+    result = columns.bits(pairs) + 2 * columns.bits(pairs).astype(np.uint8)
     entries = PackedEntries(columns, first_number)
     texts = _read_texts(columns, len(entries))
     if texts is None and len(entries):
         raise ValueError
-    return ShardConfirmations(said, entries.numbers, entries, texts, copies, flags)
+    return ShardConfirmations(result, entries.numbers, entries, texts, copies, flags)
 
 
 def _write_texts(columns: ColumnWriter, texts: SentTexts | None) -> None:
@@ -424,7 +425,7 @@ def _read_texts(columns: ColumnReader, entries: int) -> SentTexts | None:
         checked_bounds(columns.numbers(entries, most), most * entries)
         for most in (ENTRY_SAMPLES, ENTRY_BLOCKS, MOST_TITLE_WORDS)
     )
-    own = OwnText(
+    own = DistinctiveText(
         *(site, main, whole, every, limit),
         *(columns.numbers(int(samples[-1]), 2**16 - 1).astype(np.uint16), samples),
         *(columns.words(int(blocks[-1])), blocks),

@@ -33,13 +33,13 @@ TEXT_TAG = 254
 """The low 56 bits of the main text's digest; the inline bits are its high word."""
 MINIMA_TAG = 253
 """The low 56 bits of one of a page's MinHash values; no inline bits."""
-PRINT_TAG = 251
+BLOCK_TAG = 251
 """One of a page's block fingerprints, mixed with its host; no inline bits."""
 TITLE_TAG = 250
 """A page's title words, mixed with its host; no inline bits."""
-ADDRESS_TAG = 249
+URL_TAG = 249
 """The digest of a page's text and URL; the inline bits are its high word."""
-BARE_TAGS = (MINIMA_TAG, PRINT_TAG, TITLE_TAG)
+BARE_TAGS = (MINIMA_TAG, BLOCK_TAG, TITLE_TAG)
 """Tags of keys whose postings store no inline bits."""
 MAX_TABLES = 249
 """Tables have the tags 0..248."""

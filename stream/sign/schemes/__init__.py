@@ -9,8 +9,8 @@ schemes. A page is looked up under its keys. Every posting that it finds passes 
    a decisive key is a match; under any other key it is a candidate.
 2. The scheme confirms candidates, sketch against sketch or features against features, many in one call.
 
-Pages of one host share its template text. If a scheme has host thresholds (`bars`), the judge confirms its candidates
-with its memory of every host (stream/judge/by_host/). `confirm` then serves pages of which only sketches are known.
+Pages of one host share its template text. If a scheme has `host_thresholds`, the judge confirms its candidates with its
+memory of every host (stream/judge/by_host/). `confirm` then serves pages of which only sketches are known.
 """
 
 from collections.abc import Sequence
@@ -88,12 +88,12 @@ class Criterion(NamedTuple):
     """One way to accept a pair: it reaches every threshold. name: the kind of match"""
 
     name: str
-    bars: tuple[ThresholdTest, ...]
+    tests: tuple[ThresholdTest, ...]
 
     @property
     def reached(self) -> NDArray[np.bool_]:
         """Whether each pair reaches all thresholds: bool[c]."""
-        reached: NDArray[np.bool_] = np.logical_and.reduce([bar.reached for bar in self.bars])
+        reached: NDArray[np.bool_] = np.logical_and.reduce([test.reached for test in self.tests])
         return reached
 
 
@@ -132,7 +132,7 @@ class Scheme(Protocol):
         """Largest number of candidates per page, unless index.candidate_limit sets it."""
 
     @property
-    def bars(self) -> HostThresholds | None:
+    def host_thresholds(self) -> HostThresholds | None:
         """Thresholds with which the judge confirms candidates by the memory of their hosts; None: confirm() decides."""
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -145,7 +145,7 @@ class Scheme(Protocol):
         """Confirm c pairs of a page and an earlier candidate, row by row.
 
         Each row is independent of the others. A page must be accepted as a copy of itself. The judge calls it only
-        for c > 0, and only if `bars` is None.
+        for c > 0, and only if `host_thresholds` is None.
         """
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:

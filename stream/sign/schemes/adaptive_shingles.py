@@ -110,7 +110,7 @@ class AdaptiveShinglesScheme(CandidateSearch):
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """Accept pairs whose samples have a resemblance >= t at the coarser ratio; the score is the resemblance."""
         (way,) = self.ways(pages, others)
-        return Confirmations(way.reached, way.bars[0].had)
+        return Confirmations(way.reached, way.tests[0].had)
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """Resemblance of the samples, at the coarser ratio."""

@@ -32,7 +32,7 @@ from spotsieve.stream.base.page import FilterReason, Page
 from spotsieve.stream.base.page_text import KEPT, WORDS_SHIFT
 from spotsieve.stream.base.signature import CandidateColumns, Signatures, is_judged
 from spotsieve.stream.base.urls import host_of, url_without_fragment
-from spotsieve.stream.sign.fingerprints.permuted_tables import ADDRESS_TAG, BARE_TAGS, KEY_BITS, KEY_MASK
+from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS, KEY_BITS, KEY_MASK, URL_TAG
 from spotsieve.stream.sign.schemes import Confirmations, Criterion, HostThresholds, Probes, Scheme, ThresholdTest
 from spotsieve.stream.sign.schemes.identity import hash_hosts
 from spotsieve.stream.sign.schemes.probes import Keys, build_probes, digest_keys, mixed_with_host
@@ -61,9 +61,9 @@ class WrappedScheme:
         return self.inner.candidate_limit
 
     @property
-    def bars(self) -> HostThresholds | None:
+    def host_thresholds(self) -> HostThresholds | None:
         """Host thresholds of the inner scheme."""
-        return self.inner.bars
+        return self.inner.host_thresholds
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Signatures of the inner scheme."""
@@ -99,10 +99,10 @@ class HostScope(WrappedScheme):
         self._owner_of = owner_of
 
     @property
-    def bars(self) -> HostThresholds | None:
+    def host_thresholds(self) -> HostThresholds | None:
         """Host thresholds of the inner scheme, which never compare two hosts."""
-        bars = self.inner.bars
-        return None if bars is None else bars._replace(one_host=True)
+        host_thresholds = self.inner.host_thresholds
+        return None if host_thresholds is None else host_thresholds._replace(one_host=True)
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
         """Signatures of the inner scheme with the host of every page, whether the scheme uses it or not."""
@@ -123,7 +123,7 @@ class HostScope(WrappedScheme):
         same = ThresholdTest(
             "the same host (index.scope = host)", (pages.host == others.host).astype(np.float64), 1.0, "yes"
         )
-        return tuple(way._replace(bars=(same, *way.bars)) for way in self.inner.ways(pages, others))
+        return tuple(way._replace(tests=(same, *way.tests)) for way in self.inner.ways(pages, others))
 
 
 def mixed_probes(probes: Probes, scopes: NDArray[np.uint64]) -> Probes:
@@ -166,7 +166,7 @@ class UrlRulesScheme(WrappedScheme):
         probes = self.inner.probe(signatures)
         if not self._rules.scoping:
             return probes
-        return mixed_probes(probes, self._rules.scopes(signatures.addresses()))
+        return mixed_probes(probes, self._rules.scopes(signatures.url_texts()))
 
     def _exempted(self, page: Page) -> Page:
         if page.filtered or not self._rules.exempt(page.url):
@@ -180,9 +180,9 @@ class RecrawlScheme(WrappedScheme):
     def probe(self, signatures: Signatures) -> Probes:
         """Probes of the inner scheme, with one more key for each page that has text and a URL."""
         probes = self.inner.probe(signatures)
-        addresses = list(map(url_without_fragment, signatures.addresses()))
-        which = is_judged(signatures.status) & np.array([bool(one) for one in addresses], np.bool_)
-        return appended(probes, digest_keys(ADDRESS_TAG, _digests(signatures, addresses), which))
+        urls = list(map(url_without_fragment, signatures.url_texts()))
+        which = is_judged(signatures.status) & np.array([bool(one) for one in urls], np.bool_)
+        return appended(probes, digest_keys(URL_TAG, _digests(signatures, urls), which))
 
 
 def appended(probes: Probes, keys: Keys) -> Probes:
@@ -198,7 +198,7 @@ def appended(probes: Probes, keys: Keys) -> Probes:
     return dataclasses.replace(probes, bounds=probes.bounds + more.bounds, **columns)
 
 
-def _digests(signatures: Signatures, addresses: Sequence[str]) -> NDArray[np.uint64]:
+def _digests(signatures: Signatures, urls: Sequence[str]) -> NDArray[np.uint64]:
     """Digests of text and URL, one per page: uint64[n, 2]."""
     of_main_text = signatures.blocks & KEPT != 0
     bounds = bounds_of(of_main_text)[signatures.blocks_bounds]
@@ -216,7 +216,7 @@ def _digests(signatures: Signatures, addresses: Sequence[str]) -> NDArray[np.uin
     for name in fixed.dtype.names or ():
         fixed[name] = getattr(signatures, name)
     digests = bytearray()
-    for page, address in enumerate(addresses):
+    for page, url in enumerate(urls):
         digest = hashlib.blake2b(fixed[page].tobytes(), digest_size=16, person=b"address")
         for column, ends in (
             (signatures.features, signatures.features_bounds),
@@ -225,6 +225,6 @@ def _digests(signatures: Signatures, addresses: Sequence[str]) -> NDArray[np.uin
         ):
             part = column[ends[page] : ends[page + 1]].tobytes()
             digest.update(len(part).to_bytes(4, "little") + part)
-        digest.update(address.encode())
+        digest.update(url.encode())
         digests += digest.digest()
     return np.frombuffer(bytes(digests), "<u8").astype(np.uint64).reshape(-1, 2)

@@ -83,7 +83,7 @@ class MinhashScheme(CandidateSearch):
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """Accept pairs with enough equal minima; the score is their share of h."""
         (way,) = self.ways(pages, others)
-        return Confirmations(way.reached, way.bars[0].had / self.settings.h)
+        return Confirmations(way.reached, way.tests[0].had / self.settings.h)
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """Number of equal minima."""
@@ -142,7 +142,7 @@ class OnebitScheme(CandidateSearch):
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """Accept pairs by Hamming distance (Eq. 10); the score is the estimated resemblance (Eq. 5)."""
         (way,) = self.ways(pages, others)
-        return Confirmations(way.reached, np.maximum(1.0 - 2.0 * way.bars[0].had / self.settings.k, 0.0))
+        return Confirmations(way.reached, np.maximum(1.0 - 2.0 * way.tests[0].had / self.settings.k, 0.0))
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """Hamming distance of the fingerprints."""

@@ -143,7 +143,7 @@ class CandidateSearch:
 
     compares_features = False
     candidate_limit = CANDIDATE_LIMIT
-    bars = None
+    host_thresholds = None
 
     def score(self, distance: NDArray[np.uint8]) -> NDArray[np.float64]:
         """1 for every match, because only equal digests decide."""
@@ -179,7 +179,7 @@ class DecisiveSearch:
 
     compares_features = False
     candidate_limit = CANDIDATE_LIMIT
-    bars = None
+    host_thresholds = None
 
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """Accept nothing, because there are no candidates."""

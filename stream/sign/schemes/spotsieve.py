@@ -31,10 +31,10 @@ from spotsieve.stream.base.urls import owner_reader
 from spotsieve.stream.sign.features.page_text import REMAINDER
 from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
+    BLOCK_TAG,
     DIGEST_TAG,
     KEY_MASK,
     MINIMA_TAG,
-    PRINT_TAG,
     TITLE_TAG,
     tagged,
 )
@@ -70,7 +70,7 @@ class SpotsieveScheme:
         self.settings = settings
         self.sieve = SieveSettings(settings.shingle_words, settings.minima)
         self._owner_of = owner_reader(AUTHOR_PATHS)
-        self.bars = HostThresholds(
+        self.host_thresholds = HostThresholds(
             settings.template_share,
             settings.min_containment,
             float(settings.max_fresh_words),
@@ -88,7 +88,7 @@ class SpotsieveScheme:
         """
         scheme = SpotsieveScheme(self.settings)
         scheme._owner_of = owner_of or self._owner_of
-        scheme.bars = self.bars._replace(keep_variants=keep_variants, drop_parts=drop_parts)
+        scheme.host_thresholds = self.host_thresholds._replace(keep_variants=keep_variants, drop_parts=drop_parts)
         return scheme
 
     def sign(self, pages: Sequence[Page]) -> Signatures:
@@ -201,7 +201,7 @@ def _heaviest(blocks, first, end, host, wanted, weights, keys, at):
         weight = float(words_of(block)) * (1.0 if is_kept(block) else BOILERPLATE_WEIGHT)
         if identity_of(block) == REMAINDER or (held == wanted and weight <= weights[held - 1]):
             continue
-        key = tagged(PRINT_TAG, mixed_with_host(identity_of(block), host))
+        key = tagged(BLOCK_TAG, mixed_with_host(identity_of(block), host))
         # Blocks that differ in their numbers have one identity, which has the place of the heaviest.
         last = 0
         while last < held and keys[at + last] != key:

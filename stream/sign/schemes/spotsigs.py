@@ -326,7 +326,7 @@ class SpotsigsLshScheme(CandidateSearch):
     def confirm(self, pages: CandidateColumns, others: CandidateColumns) -> Confirmations:
         """Accept pairs whose share of equal minima reaches tau; the score is that share, an estimate of the Jaccard."""
         (way,) = self.ways(pages, others)
-        return Confirmations(way.reached, way.bars[0].had)
+        return Confirmations(way.reached, way.tests[0].had)
 
     def ways(self, pages: CandidateColumns, others: CandidateColumns) -> tuple[Criterion, ...]:
         """Share of equal minima."""

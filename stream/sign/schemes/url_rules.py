@@ -99,7 +99,7 @@ class PageRules:
         domains = self._default == "domain" or any(rule.scope == "domain" for rule in rules)
         self._domain_of: Callable[[str], str] = domain_reader() if domains else str
         self._owner_of = owner_reader(settings.index.author_paths)
-        self._bars = [_bars(settings, number, rule) for number, rule in enumerate(rules)]
+        self._thresholds_of = [_thresholds_of(settings, number, rule) for number, rule in enumerate(rules)]
         self._known = dict[tuple[str, str], int]()
 
     def exempt(self, url: str) -> bool:
@@ -120,13 +120,13 @@ class PageRules:
                 counts[names[number]] += 1
         return counts
 
-    def bars_of(self, urls: Sequence[str]) -> NDArray[np.int64]:
-        """Row of bars_table() for pages with these n URLs: int64[n]."""
+    def rows_of(self, urls: Sequence[str]) -> NDArray[np.int64]:
+        """Row of table_of() for pages with these n URLs: int64[n]."""
         return self.rules.numbers(urls) + 1
 
-    def bars_table(self, bars: HostThresholds) -> NDArray[np.float64]:
+    def table_of(self, thresholds: HostThresholds) -> NDArray[np.float64]:
         """Thresholds of pages without a rule, then of each rule: float64[rules + 1, fields of HostThresholds]."""
-        return np.array([bars, *(bars._replace(**changed) for changed in self._bars)], np.float64)
+        return np.array([thresholds, *(thresholds._replace(**changed) for changed in self._thresholds_of)], np.float64)
 
     def _scope(self, url: str) -> int:
         number = self.rules.first(url)
@@ -160,7 +160,7 @@ def _shown(rule: Rule) -> str:
     return f'{kind} = "{name}"'
 
 
-def _bars(settings: Settings, number: int, rule: Rule) -> Mapping[str, Any]:
+def _thresholds_of(settings: Settings, number: int, rule: Rule) -> Mapping[str, Any]:
     """Thresholds that a rule changes, by field. Raises SettingError."""
     if rule.threshold is None:
         return {}
@@ -169,15 +169,15 @@ def _bars(settings: Settings, number: int, rule: Rule) -> Mapping[str, Any]:
     if not isinstance(scheme, SpotsieveSettings):
         then = "remove it, or choose scheme.name = spotsieve"
         raise SettingError(setting, f"must not be given with the scheme {scheme.name}", rule.threshold, then)
-    bars = {scheme.threshold.setting: rule.threshold, **scheme.threshold.beside(rule.threshold)}
+    thresholds = {scheme.threshold.setting: rule.threshold, **scheme.threshold.beside(rule.threshold)}
     try:
-        type(scheme).model_validate(scheme.model_dump() | bars)
+        type(scheme).model_validate(scheme.model_dump() | thresholds)
     except ValidationError as error:
         fault = error.errors()[0]["msg"].removeprefix("Input ")
         raise SettingError(
             setting, fault, rule.threshold, "such as 0.7; a higher threshold drops fewer pages"
         ) from None
-    return bars
+    return thresholds
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

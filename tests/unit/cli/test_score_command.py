@@ -39,7 +39,7 @@ def test_a_set_is_filtered_and_scored(labelled: Path, capsys: pytest.CaptureFixt
     assert shown.endswith("\ntext      lost by fresh text 0, missed 0, words gone 0; 3 of 4 pages judged\n")
 
 
-def test_fresh_text_is_that_of_the_set_s_own_texts(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fresh_text_is_that_of_the_set_s_distinctive_texts(labelled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert score_json(capsys, labelled)["fresh_text"] == {
         "pages": 4,
         "judged": 3,

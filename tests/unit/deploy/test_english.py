@@ -196,10 +196,6 @@ EXCEPTIONS = {
         "text of the built-in pages that compile the kernels",
         "whom",
     ),
-    "stream/sharding/confirmation.py": (
-        "a message that the trust issue rewrites",
-        "is one that",
-    ),
     "stream/sign/features/spots.py": (
         "stop-words",
         "whom",

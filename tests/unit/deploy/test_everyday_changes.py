@@ -22,7 +22,7 @@ from spotsieve.stream.cli import COMMANDS, state
 from spotsieve.stream.files.file_format import FileFormat, InputFormat
 from spotsieve.stream.files.formats import FORMATS
 from spotsieve.stream.judge import policy_of
-from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host import criteria
 from spotsieve.stream.judge.by_host.containment import PARTS
 from tests.conftest import REPOSITORY
 from tests.fixtures.source_tree import tracked
@@ -52,29 +52,29 @@ def code_outside(*prefixes: str) -> str:
 
 
 def named_thresholds() -> dict[int, str]:
-    """The names of the thresholds by their numbers: the group at the top of stream/judge/by_host/thresholds.py."""
-    text = product_code()["stream/judge/by_host/thresholds.py"]
+    """The names of the thresholds by their numbers: the group at the top of stream/judge/by_host/criteria.py."""
+    text = product_code()["stream/judge/by_host/criteria.py"]
     groups = re.findall(r"^([A-Z_, ]+) = range\((\d+)\)$", text, re.MULTILINE)
     names = [name.strip() for group, _ in groups for name in group.split(",")]
-    return {getattr(thresholds, name): name for name in names}
+    return {getattr(criteria, name): name for name in names}
 
 
 def test_every_threshold_has_a_number_of_its_own_below_their_count() -> None:
-    wrong = "set PART_FIRST and THRESHOLDS in stream/judge/by_host/thresholds.py to the counts of thresholds"
-    assert sorted(named_thresholds()) == list(range(thresholds.PART_FIRST)), wrong
-    assert thresholds.PART_FIRST + 2 * PARTS == thresholds.THRESHOLDS, wrong
+    wrong = "set PART_FIRST and CRITERIA in stream/judge/by_host/criteria.py to the counts of thresholds"
+    assert sorted(named_thresholds()) == list(range(criteria.PART_FIRST)), wrong
+    assert criteria.PART_FIRST + 2 * PARTS == criteria.CRITERIA, wrong
 
 
 def test_every_threshold_is_described_for_explanations() -> None:
-    missing = sorted({*range(thresholds.THRESHOLDS)} - {*thresholds.ABOUT})
-    assert missing == [], "describe it in ABOUT of stream/judge/by_host/thresholds.py"
-    assert len(thresholds.PART_NAMES) == PARTS, "name the part in PART_NAMES of stream/judge/by_host/thresholds.py"
-    names = [info.name for info in thresholds.ABOUT.values()]
+    missing = sorted({*range(criteria.CRITERIA)} - {*criteria.ABOUT})
+    assert missing == [], "describe it in ABOUT of stream/judge/by_host/criteria.py"
+    assert len(criteria.PART_NAMES) == PARTS, "name the part in PART_NAMES of stream/judge/by_host/criteria.py"
+    names = [info.name for info in criteria.ABOUT.values()]
     assert len({*names}) == len(names)
 
 
 def test_every_threshold_is_tested_by_the_rule_for_two_pages() -> None:
-    tested = set(re.findall(r"answer\.bars\[thresholds\.(\w+), 1\]", PAIRS.read_text("utf-8")))
+    tested = set(re.findall(r"result\.values\[criteria\.(\w+), 1\]", PAIRS.read_text("utf-8")))
     missing = sorted(set(named_thresholds().values()) - tested)
     assert missing == [], "record it in stream/judge/by_host/pairs.py"
 

@@ -27,7 +27,7 @@ import numpy as np
 from spotsieve.stream.judge.by_host.containment import new_comparison
 from spotsieve.stream.judge.by_host.distinctive_text import EntryTexts, PageTexts, new_view
 from spotsieve.stream.sign.schemes import HostThresholds
-from spotsieve.stream.sharding.confirmation import EntryPairs, _say_kernel as across
+from spotsieve.stream.sharding.confirmation import EntryPairs, _test_kernel as across
 
 # One block of 9 words of main text, without samples or a title.
 host, site, blocks = np.ones(1, np.uint64), np.zeros(1, np.uint16), np.array([1 << 24 | 9 << 8 | 0xF1], np.uint64)

@@ -9,7 +9,7 @@ import pytest
 from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.signature import page_id_text
 from spotsieve.stream.judge import judge
-from spotsieve.stream.judge.by_host import thresholds
+from spotsieve.stream.judge.by_host import criteria
 from spotsieve.stream.judge.by_host.confirmation import PageConfirmations, confirm_page
 from spotsieve.stream.judge.candidates import NEVER, find_candidates
 from spotsieve.stream.judge.slots import slots_of
@@ -20,12 +20,12 @@ from tests.fixtures.states.remembering import SCHEME, any_world
 
 def reached(noted: PageConfirmations, pair: int) -> bool:
     """Whether a pair reaches the thresholds that it was compared with."""
-    bars = noted.noted.bars[pair]
-    compared = [row for row in range(thresholds.THRESHOLDS) if bars[row, 1] != thresholds.NONE]
+    values = noted.noted.values[pair]
+    compared = [row for row in range(criteria.CRITERIA) if values[row, 1] != criteria.NONE]
     return all(
-        bars[row, 0] <= bars[row, 1] if thresholds.ABOUT[row].at_most else bars[row, 0] >= bars[row, 1]
+        values[row, 0] <= values[row, 1] if criteria.ABOUT[row].at_most else values[row, 0] >= values[row, 1]
         for row in compared
-        if row != thresholds.TITLE
+        if row != criteria.TITLE
     )
 
 
@@ -37,7 +37,7 @@ def test_a_pair_is_confirmed_for_people_as_it_was_judged(seed: int) -> None:
         signatures = signatures_of([page])
         keys, slots = slots_of(SCHEME.probe(signatures), signatures.status)
         met = find_candidates(slots, state.buckets(keys), NEVER, np.uint8(0))
-        noted = confirm_page(signatures, met, state, SCHEME.bars) if len(met.number) else None
+        noted = confirm_page(signatures, met, state, SCHEME.host_thresholds) if len(met.number) else None
         verdicts, index_update = judge(signatures, SCHEME, state, limits.cap, 64)
         ((verdict, original, score, reason, _, _),) = outcomes_of(verdicts)
         if noted and page[0].status == FINGERPRINTED:

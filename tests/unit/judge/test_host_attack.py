@@ -112,4 +112,4 @@ def test_no_key_of_one_host_fills_a_place_that_another_host_needs() -> None:
     ]
     assert first[0] == "novel"
     assert (found[0], found[3]) == ("duplicate", "contained")
-    assert found[4] == int(KeyKind.PRINTS | KeyKind.TITLE)
+    assert found[4] == int(KeyKind.BLOCKS | KeyKind.TITLE)

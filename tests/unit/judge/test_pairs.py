@@ -14,11 +14,11 @@ from spotsieve.stream.sign.schemes import HostThresholds
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.fixtures.pages.hosts import NUMBERS, Made, Paragraph
 from tests.fixtures.states.remembering import Limits, Record, reference_of, run, run_reference
-from tests.reference.page_pairs import Bars
+from tests.reference.page_pairs import PairThresholds
 
 IDS = [number for number in range(3, 200, 3) if number % 7]
 """Ids of pages with different URLs (signatures_of)."""
-DEFAULT = Bars()
+DEFAULT = PairThresholds()
 SAME, SIMILAR, OTHER = ((1, 2, 3), (1, 2, 3)), ((1, 2, 3), (1, 2, 3, 4, 5)), ((1, 2, 3), (1, 4, 5))
 CLOSE = ((1, 2, 3, 4), (1, 2, 3, 4, 5))
 HEADLINES = CLOSE
@@ -63,7 +63,7 @@ class Case:
     on_fillers: Sequence[Paragraph] = ()
     elsewhere: Sequence[Paragraph] = ()
     others: int = 12
-    bars: Bars = DEFAULT
+    thresholds: PairThresholds = DEFAULT
 
 
 STORY = text("story", 100)
@@ -123,7 +123,7 @@ CASES = [
         [STORY],
         [joined(words("story", 78), words("new", 22))],
         False,
-        bars=Bars(min_containment=0.7),
+        thresholds=PairThresholds(min_containment=0.7),
     ),
     Case(
         "a page with more fresh words than allowed is no copy",
@@ -131,7 +131,7 @@ CASES = [
         [joined(words("story", 90), words("new", 30))],
         False,
         SAME,
-        bars=Bars(max_fresh_words=30),
+        thresholds=PairThresholds(max_fresh_words=30),
     ),
     Case(
         "with fewer it is",
@@ -139,7 +139,7 @@ CASES = [
         [joined(words("story", 91), words("new", 29))],
         True,
         SAME,
-        bars=Bars(max_fresh_words=30),
+        thresholds=PairThresholds(max_fresh_words=30),
     ),
     Case(
         "nor is it on a young host, whose template text is unknown",
@@ -148,7 +148,7 @@ CASES = [
         False,
         SAME,
         fillers=0,
-        bars=Bars(max_fresh_words=30),
+        thresholds=PairThresholds(max_fresh_words=30),
     ),
     Case(
         "without this setting it is",
@@ -166,7 +166,7 @@ CASES = [
         [STORY],
         True,
         SAME,
-        bars=Bars(drop_parts=True),
+        thresholds=PairThresholds(drop_parts=True),
     ),
     Case("a page that grew is novel", [STORY], [STORY, text("rest", 100)], False, SAME),
     Case(
@@ -240,7 +240,7 @@ CASES = [
         False,
         SAME,
         fillers=0,
-        bars=Bars(min_containment=0.8),
+        thresholds=PairThresholds(min_containment=0.8),
     ),
     Case("words outside the main text are compared too", [STORY], [STORY, boilerplate("other", 150)], False, SAME),
     Case("a few of them may be fresh", [STORY], [STORY, boilerplate("other", 60)], True, SAME),
@@ -325,7 +325,7 @@ CASES = [
         [joined(words("story", 90), [NUMBERS + 1])],
         False,
         SAME,
-        bars=Bars(keep_variants=True),
+        thresholds=PairThresholds(keep_variants=True),
     ),
     Case(
         "other words are no variant",
@@ -333,11 +333,18 @@ CASES = [
         [joined(words("story", 89), words("new", 1), [NUMBERS + 1])],
         True,
         SAME,
-        bars=Bars(keep_variants=True),
+        thresholds=PairThresholds(keep_variants=True),
     ),
     Case("two hosts: 0.64 is enough", [STORY], [joined(words("story", 65), words("new", 35))], True, hosts=TWO_HOSTS),
     Case("two hosts: 0.57 is not", [STORY], [joined(words("story", 58), words("new", 42))], False, hosts=TWO_HOSTS),
-    Case("two hosts do not match in scope host", [STORY], [STORY], False, hosts=TWO_HOSTS, bars=Bars(one_host=True)),
+    Case(
+        "two hosts do not match in scope host",
+        [STORY],
+        [STORY],
+        False,
+        hosts=TWO_HOSTS,
+        thresholds=PairThresholds(one_host=True),
+    ),
     Case(
         "two hosts, thin: 0.83 is enough",
         [text("s", 60)],
@@ -497,10 +504,10 @@ def test_a_page_is_a_copy_if_an_earlier_one_contains_its_text(case: Case, judge:
     records, limits = [Record([page]) for page in pages], Limits()
     if judge == "product":
         scheme = SpotsieveScheme(SpotsieveSettings())
-        scheme.bars = HostThresholds(*case.bars)
+        scheme.host_thresholds = HostThresholds(*case.thresholds)
         found = run(records, memory_state(), limits, scheme)
     else:
-        found = run_reference(records, reference_of(limits, case.bars))
+        found = run_reference(records, reference_of(limits, case.thresholds))
     ((verdict, original, score, reason, _, _),) = found[-1]
     assert {outcome[0] for record in found[:-1] for outcome in record} == {"novel"}
     if not case.copy:
@@ -553,20 +560,20 @@ def test_titles_of_common_words_only_tell_lists_of_a_host_apart(judge: str, last
 
 @pytest.mark.parametrize("judge", ["product", "reference"])
 @pytest.mark.parametrize(
-    ("bars", "first", "copies"),
-    [(DEFAULT, NUMBERS, 29), (Bars(keep_variants=True), NUMBERS, 0), (DEFAULT, 50, 4)],
+    ("thresholds", "first", "copies"),
+    [(DEFAULT, NUMBERS, 29), (PairThresholds(keep_variants=True), NUMBERS, 0), (DEFAULT, 50, 4)],
     ids=["dates", "dates that are kept as variants", "words"],
 )
 def test_empty_pages_with_dates_stay_copies_once_their_shell_is_template_text(
-    judge: str, bars: Bars, first: int, copies: int
+    judge: str, thresholds: PairThresholds, first: int, copies: int
 ) -> None:
     shell = text("shell", 80)
     made = [Made(day, 1, 0, (shell, Paragraph((7, 8, first + day))), (1,), SAME[0]) for day in range(1, 31)]
     records, limits = [Record([page]) for page in zip(made, IDS, strict=False)], Limits()
     if judge == "product":
         scheme = SpotsieveScheme(SpotsieveSettings())
-        scheme.bars = HostThresholds(*bars)
+        scheme.host_thresholds = HostThresholds(*thresholds)
         found = run(records, memory_state(), limits, scheme)
     else:
-        found = run_reference(records, reference_of(limits, bars))
+        found = run_reference(records, reference_of(limits, thresholds))
     assert sum(outcome[0] == "duplicate" for record in found for outcome in record) == copies

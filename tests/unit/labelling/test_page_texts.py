@@ -77,7 +77,7 @@ def test_words_of_scripts_without_spaces_are_those_of_their_text(tmp_path: Path)
     assert abs(text.words - whole.words) <= 3
 
 
-def test_a_set_s_own_texts_are_taken_and_a_page_without_one_is_empty(tmp_path: Path) -> None:
+def test_a_set_s_distinctive_texts_are_taken_and_a_page_without_one_is_empty(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl.xz").write_bytes(lzma.compress(lines([page("one", article(1)), page("two", article(2))])))
     ids = ["two", "absent", "one"]
     read_pages = set_texts(tmp_path, ids, Settings())

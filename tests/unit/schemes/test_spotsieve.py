@@ -13,11 +13,11 @@ from spotsieve.stream.base.signature import Signatures, SignatureStatus
 from spotsieve.stream.base.urls import host_of, owner_reader, url_without_visit
 from spotsieve.stream.base.verdict import Kind, Reason
 from spotsieve.stream.sign.fingerprints.permuted_tables import (
+    BLOCK_TAG,
     DIGEST_TAG,
     KEY_BITS,
     KEY_MASK,
     MINIMA_TAG,
-    PRINT_TAG,
     TITLE_TAG,
 )
 from spotsieve.stream.sign.schemes import UNCAPPED
@@ -235,9 +235,9 @@ def test_a_print_version_of_a_thin_page_is_found_on_its_host() -> None:
 # ---- columns, keys, settings ----------------------------------------------------------------------------------------
 
 
-def test_the_bars_are_the_settings() -> None:
+def test_the_thresholds_are_the_settings() -> None:
     settings = SpotsieveSettings(template_share=0.1, min_containment=0.7, max_fresh_words=50)
-    assert SpotsieveScheme(settings).bars == (0.1, 0.7, 50.0, False, False, False)
+    assert SpotsieveScheme(settings).host_thresholds == (0.1, 0.7, 50.0, False, False, False)
     texts = [ENGLISH, [*ENGLISH[:-1], *OTHER[:1]]]
     pages = [page(n, (HERE, THERE)[n], newspaper(texts[n])) for n in range(2)]
     high = SpotsieveSettings(min_containment=0.95)
@@ -347,7 +347,7 @@ def test_a_page_is_filed_under_its_digest_its_minima_and_what_its_host_is_mixed_
     signed = SCHEME.sign(pages_of_one_text([HERE, f"{HERE}/other", THERE, ""]))
     mine, same, theirs, nobody = (keys_of(signed, row) for row in range(4))
     settings = SpotsieveSettings()
-    assert set(mine) == {DIGEST_TAG, MINIMA_TAG, TITLE_TAG, PRINT_TAG}
+    assert set(mine) == {DIGEST_TAG, MINIMA_TAG, TITLE_TAG, BLOCK_TAG}
     assert mine == same
     assert [len(mine[tag]) for tag in (DIGEST_TAG, MINIMA_TAG, TITLE_TAG)] == [1, settings.minima, 1]
     for other in (theirs, nobody):
@@ -355,7 +355,7 @@ def test_a_page_is_filed_under_its_digest_its_minima_and_what_its_host_is_mixed_
         assert other[DIGEST_TAG] == mine[DIGEST_TAG]
         assert sorted(set(other[MINIMA_TAG]) & set(mine[MINIMA_TAG])) == sorted(mine[MINIMA_TAG][: settings.minima])
         assert not set(other[TITLE_TAG]) & set(mine[TITLE_TAG])
-        assert not set(other[PRINT_TAG]) & set(mine[PRINT_TAG])
+        assert not set(other[BLOCK_TAG]) & set(mine[BLOCK_TAG])
     probes = SCHEME.probe(signed)
     tags = probes.keys >> np.uint64(KEY_BITS)
     assert probes.decisive.tolist() == (tags == DIGEST_TAG).tolist()
@@ -364,7 +364,7 @@ def test_a_page_is_filed_under_its_digest_its_minima_and_what_its_host_is_mixed_
         DIGEST_TAG: {UNCAPPED},
         MINIMA_TAG: {settings.minima_cap},
         TITLE_TAG: {settings.minima_cap},
-        PRINT_TAG: {BLOCK_CAP},
+        BLOCK_TAG: {BLOCK_CAP},
     }
 
 
@@ -374,7 +374,7 @@ def test_the_heaviest_blocks_are_keys_and_the_fewer_the_longer_the_page_is() -> 
     for length in (100, 200, 1_000):
         paragraphs = [" ".join(words[at : at + 9 + at % 7]) for at in range(0, length, 13)]
         signed = SCHEME.sign([page(0, HERE, newspaper(paragraphs))])
-        found = keys_of(signed, 0)[PRINT_TAG]
+        found = keys_of(signed, 0)[BLOCK_TAG]
         identities = heaviest(text_of(signed, 0))
         assert len(found) < len(identities)
         expected = np.array(identities[: len(found)], np.uint64)
@@ -391,7 +391,7 @@ def test_keys_are_of_different_identities_and_of_no_unlisted_blocks() -> None:
         signed = SCHEME.sign([page(0, HERE, "\n\n".join(paragraphs), markup=False)])
         assert len(signed.blocks) == 1024
         found, unlisted = (
-            keys_of(signed, 0)[PRINT_TAG],
+            keys_of(signed, 0)[BLOCK_TAG],
             mixed_with_host(signed.blocks[-1:] >> np.uint64(24), signed.host),
         )
         assert len(found) == len(set(found)) == (1 if paragraphs is rows else FEW_KEYS)
@@ -402,7 +402,7 @@ def test_a_page_without_a_title_or_a_fingerprint_has_no_key_of_one() -> None:
     signed = SCHEME.sign(
         [page(0, HERE, portal(ENGLISH)), page(1, HERE, "<title>Gone</title><p>Gone"), page(2, HERE, "")]
     )
-    assert set(keys_of(signed, 0)) == {DIGEST_TAG, MINIMA_TAG, PRINT_TAG}
+    assert set(keys_of(signed, 0)) == {DIGEST_TAG, MINIMA_TAG, BLOCK_TAG}
     assert set(keys_of(signed, 1)) == {DIGEST_TAG}
     assert keys_of(signed, 2) == {}
 

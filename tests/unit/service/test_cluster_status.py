@@ -141,8 +141,8 @@ def test_the_status_names_a_missing_resolver_and_a_recreated_log() -> None:
 
 def test_requests_in_a_recreated_topic_are_answered() -> None:
     cluster_size = ClusterSize(2, 0, 50)
-    assert cluster_size.over(50).answer(3, 4, 2) is None
-    assert cluster_size.over(5).answer(3, 4, 2) == Resize(ResizeEvent.ASKED, 3, 5)
+    assert cluster_size.over(50).respond(3, 4, 2) is None
+    assert cluster_size.over(5).respond(3, 4, 2) == Resize(ResizeEvent.REQUESTED, 3, 5)
 
 
 def test_new_shards_show_their_rate_and_the_time_left() -> None:
@@ -151,7 +151,7 @@ def test_new_shards_show_their_rate_and_the_time_left() -> None:
         body = write_fill_progress(FillProgress(is_ready, 0))
         return said(KIND_FILL_PROGRESS, Share(number, 3), RoundRange(place, place, 0, 0, 0), time_ms, body)
 
-    asked = said(KIND_RESIZE, TWO, SECOND, 90_000, write_resize(Resize(ResizeEvent.ASKED, 3, 1)))
+    asked = said(KIND_RESIZE, TWO, SECOND, 90_000, write_resize(Resize(ResizeEvent.REQUESTED, 3, 1)))
     matches = {
         0: [filled(0, 12, 98_000), *answers(0, 1_010), filled(0, 12, 99_000, True)],
         1: [filled(1, 2, 97_000), filled(1, 10, 99_000)],

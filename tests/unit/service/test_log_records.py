@@ -103,7 +103,7 @@ async def test_pages_are_kept_at_hand_up_to_the_bound_and_again_when_some_are_dr
         assert (records.weight(), follower.at) == (2 * PAGES, 2)
         records.drop_before(1)
         await asyncio.wait_for(records.first_from(2), 10)
-        assert [offset for offset, _ in records.held] == [1, 2]
+        assert [offset for offset, _ in records.records] == [1, 2]
 
 
 @pytest.mark.asyncio
@@ -115,7 +115,7 @@ async def test_pages_to_forget_are_kept_at_hand_up_to_the_bound_too(follower: Fo
         await settled()
         assert follower.at == 2
         await asyncio.wait_for(records.until(4), 10)
-        assert [offset for offset, _ in records.held] == [0, 1, 2, 3]
+        assert [offset for offset, _ in records.records] == [0, 1, 2, 3]
 
 
 @pytest.mark.asyncio
@@ -124,7 +124,7 @@ async def test_the_first_record_from_an_offset_is_found_behind_gaps(follower: Fo
     follower.append(1)
     async with followed(1) as (records, _):
         _, record = await asyncio.wait_for(records.first_from(0), 10)
-        records.held.extend((offset, record) for offset in (3, 4, 9))
+        records.records.extend((offset, record) for offset in (3, 4, 9))
         found = [(await records.first_from(offset))[0] for offset in range(10)]
         assert found == [0, 3, 3, 3, 4, 9, 9, 9, 9, 9]
 
@@ -135,7 +135,7 @@ async def test_a_round_beyond_the_bound_is_read(follower: Follower) -> None:
     async with followed(PAGES) as (records, _):
         await asyncio.wait_for(records.first_from(0), 10)
         await asyncio.wait_for(records.until(5), 10)
-        assert [offset for offset, _ in records.held] == [0, 1, 2, 3, 4]
+        assert [offset for offset, _ in records.records] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.asyncio

@@ -64,18 +64,18 @@ class World:
     """The steps of a resolver over a log that it has read, whose writes are kept. Time moves by hand."""
 
     def __init__(self, records: int, pages: int) -> None:
-        self.held = deque(log_of(records, pages))
+        self.records = deque(log_of(records, pages))
         self.work = ResolverWork(SETTINGS, scheme_in_scope(SETTINGS))
         self.steps = ResolverSteps(SETTINGS, self.work, self, "matches", LOG_RECORD_BYTES)
         self.published = list[Draft]()
         self.missing = list[MissingShards]()
         self.seconds = 0.0
-        self.steps.answers = ShardResponses(2)
+        self.steps.responses = ShardResponses(2)
         self.steps.resizing.cluster_size = ClusterSize(2)
 
     def drop_before(self, offset: int) -> None:
-        while self.held and self.held[0][0] < offset:
-            self.held.popleft()
+        while self.records and self.records[0][0] < offset:
+            self.records.popleft()
 
     def run(self, steps: Steps[T]) -> T:
         result: Any = None
@@ -107,7 +107,7 @@ class World:
     def named(self) -> OpenRound:
         round_ = self.steps.planner.next()
         assert round_ is not None
-        self.run(Publish(self.run(self.steps._name(round_))).__iter__())
+        self.run(Publish(self.run(self.steps._open(round_))).__iter__())
         assert self.steps.open is not None
         return self.steps.open
 
@@ -152,10 +152,10 @@ def test_a_page_of_which_too_much_is_to_be_said_is_spared(world: World) -> None:
     opened = world.named()
     for _ in range(2):
         # Another shard says the same of it before it hears that the page is spared.
-        world.steps.answers.add(heard(KIND_TOO_LARGE, 0, opened.range))
-        assert world.steps.answers.too_large(opened.range)
+        world.steps.responses.add(heard(KIND_TOO_LARGE, 0, opened.range))
+        assert world.steps.responses.too_large(opened.range)
         world.run(world.steps._make_smaller(opened, "the response of a shard"))
-        assert not world.steps.answers.too_large(opened.range)
+        assert not world.steps.responses.too_large(opened.range)
     told = [one for one in world.published if one.kind == KIND_POISON_ROWS]
     assert len(told) == 1
     assert opened.round.excluded == (0,)
@@ -189,13 +189,13 @@ def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(world:
 @pytest.mark.parametrize("world", [(1, 4)], indirect=True)
 def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(world: World) -> None:
     opened = world.named()
-    pages, answers = len(opened.round.signatures), world.steps.answers
+    pages, answers = len(opened.round.signatures), world.steps.responses
     first, better = (Speculation(np.full(pages, indexed), no_flags()) for indexed in (False, True))
 
     def walks(shard: int, speculation: Any) -> Any:
         found = SimpleNamespace(rows=np.empty(0, np.int64))
         told = RoundRecord(KIND_RESOLUTIONS, DIGEST, Share(shard, 2), opened.range, b"")
-        return cast("Any", SimpleNamespace(told=told, resolutions_of=lambda _: (found, speculation)))
+        return cast("Any", SimpleNamespace(record=told, resolutions_of=lambda _: (found, speculation)))
 
     met = [heard(KIND_CANDIDATES, shard, opened.range, 7 + shard) for shard in range(2)]
     for one in met:
@@ -262,7 +262,7 @@ def test_nobody_is_waited_for_once_the_last_round_is_over(world: World, monkeypa
         opened.awaited = []
         return ResolveResult(cast("Any", SimpleNamespace(next_number=4)), b"", None)
 
-    monkeypatch.setattr(world.steps, "_hear", constant(None))
+    monkeypatch.setattr(world.steps, "_take_messages", constant(None))
     monkeypatch.setattr(world.steps, "outcome", outcome)
     world.run(world.steps._finish())
     assert world.published[-1].kind == KIND_OUTCOME
@@ -273,15 +273,18 @@ def test_nobody_is_waited_for_once_the_last_round_is_over(world: World, monkeypa
 def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: World) -> None:
     opened = world.named()
     world.seconds = 60
-    world.steps.answers = cast(
-        "Any", SimpleNamespace(missing=lambda *_: [], met=lambda _: [], confirmed=lambda _: [], resolution=lambda _: {})
+    world.steps.responses = cast(
+        "Any",
+        SimpleNamespace(
+            missing=lambda *_: [], candidates=lambda _: [], confirmed=lambda _: [], resolution=lambda _: {}
+        ),
     )
     said = {
         "shard_candidates": [None],
         "first_speculation": Speculation(np.zeros(4, np.bool_), no_flags()),
-        "resolution": {},
+        "resolutions_under": {},
     }
-    world.steps._work = cast("Any", SimpleNamespace(walks=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
+    world.steps._work = cast("Any", SimpleNamespace(by_host=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
     assert world.run(world.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0]
     assert opened.waits_since == 60

@@ -30,26 +30,26 @@ def filled(number: int, time_ms: int, is_ready: bool = True, shards: int = 2, ne
 def growing() -> ResizeState:
     """The request is at offset 4 of `verdicts`."""
     resizing = ResizeState(ClusterSize(1))
-    resizing.hear(ask(2, 3))
-    assert [one.shards for one in resizing.answers(True)] == [2]
-    resizing.asked_at = 4
+    resizing.take(ask(2, 3))
+    assert [one.shards for one in resizing.responses(True)] == [2]
+    resizing.requested_at = 4
     return resizing
 
 
 def test_the_new_shards_take_over_when_all_are_ready_of_late() -> None:
     resizing = growing()
     assert not resizing.due(0)
-    resizing.hear(filled(0, 1000))
-    resizing.hear(filled(1, 1000, is_ready=False))
-    resizing.hear(filled(1, 1000, shards=3))
-    resizing.hear(filled(1, 1000, next_told=4))
+    resizing.take(filled(0, 1000))
+    resizing.take(filled(1, 1000, is_ready=False))
+    resizing.take(filled(1, 1000, shards=3))
+    resizing.take(filled(1, 1000, next_told=4))
     assert not resizing.due(1000), "one lags, is of another number, or had not read the request"
-    resizing.hear(filled(1, 2000))
+    resizing.take(filled(1, 2000))
     assert resizing.due(1000 + READY_MS)
     assert not resizing.due(1001 + READY_MS), "the first one has been silent"
-    resizing.hear(filled(1, 3000, is_ready=False))
+    resizing.take(filled(1, 3000, is_ready=False))
     assert not resizing.due(3000)
-    resizing.hear(filled(1, 4000))
+    resizing.take(filled(1, 4000))
     assert resizing.switch().shards == 2
     assert (resizing.cluster_size, resizing.due(4000)) == (ClusterSize(2, 0, 4), False)
 
@@ -57,25 +57,25 @@ def test_the_new_shards_take_over_when_all_are_ready_of_late() -> None:
 def test_reports_that_a_frozen_resolver_reads_late_count_by_their_record_time() -> None:
     resizing = growing()
     for number in range(2):
-        resizing.hear(filled(number, 1000))
+        resizing.take(filled(number, 1000))
     assert not resizing.due(1001 + READY_MS), "they are heard now, and were written long ago"
 
 
 def test_an_end_of_the_resize_forgets_who_was_ready() -> None:
     resizing = growing()
     for number in range(2):
-        resizing.hear(filled(number, 1000))
-    resizing.hear(ask(5, 4, number=1))
-    resizing.hear(ask(0, 5))
-    resizing.hear(ask(2, 6))
-    assert [int(one.change) for one in resizing.answers(True)] == [2, 0]
+        resizing.take(filled(number, 1000))
+    resizing.take(ask(5, 4, number=1))
+    resizing.take(ask(0, 5))
+    resizing.take(ask(2, 6))
+    assert [int(one.change) for one in resizing.responses(True)] == [2, 0]
     assert (resizing.cluster_size, resizing.due(1000)) == (ClusterSize(1, 2, 7), False)
 
 
 def test_a_resize_that_cannot_end_is_refused() -> None:
     resizing = ResizeState(ClusterSize(1))
-    resizing.hear(ask(2, 3))
-    assert list(resizing.answers(False)) == [Resize(ResizeEvent.REFUSED, 0, 4)]
+    resizing.take(ask(2, 3))
+    assert list(resizing.responses(False)) == [Resize(ResizeEvent.REFUSED, 0, 4)]
     assert resizing.cluster_size == ClusterSize(1, 0, 4)
 
 

@@ -50,7 +50,7 @@ class Verdicts:
 
 def place(verdicts: Verdicts, indexed_by: OutcomeRef | None, begin: int = 0, shards: int = 2) -> int:
     """The offset at which shard 1 of 2 goes on, if `shards` respond."""
-    steps = ShardSteps(Share(1, 2), True, "verdicts", 1000)._go_on(indexed_by, begin, END, ClusterSize(shards))
+    steps = ShardSteps(Share(1, 2), True, "verdicts", 1000)._continue(indexed_by, begin, END, ClusterSize(shards))
     result: Any = None
     try:
         while True:

@@ -66,11 +66,11 @@ async def test_a_resize_makes_no_shard_warn_of_a_wrong_configuration(monkeypatch
     ]
     answer = encode_round_record(KIND_TOO_LARGE, DIGEST, Share(0, 2), RANGE, log=LOG)
     found, warned = await read(monkeypatch, 2, *resize, answer)
-    assert ([one.told.kind for one in found], warned) == ([KIND_REQUEST, KIND_TOO_LARGE], [])
+    assert ([one.record.kind for one in found], warned) == ([KIND_REQUEST, KIND_TOO_LARGE], [])
     found, warned = await read(monkeypatch, 4, *resize)
     assert (found, warned) == ([], [])
     found, warned = await read(monkeypatch, None, *resize)
-    assert ([one.told.kind for one in found], warned) == ([KIND_FILL_PROGRESS, KIND_REQUEST], []), (
+    assert ([one.record.kind for one in found], warned) == ([KIND_FILL_PROGRESS, KIND_REQUEST], []), (
         "the resolver hears them"
     )
 

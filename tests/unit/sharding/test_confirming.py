@@ -82,8 +82,8 @@ def test_shards_say_of_pairs_what_one_that_holds_all_entries_says(seed: int) -> 
             assert set((confirmed.numbers % SHARDS).tolist()) <= {shard}
             assert dict(confirmed.entries).items() <= dict(by_all.entries).items()
         found = apply_confirmations(shard_candidates, confirms)
-        said = np.concatenate([met.said for met in found])
-        np.testing.assert_array_equal(said, by_all.said)
+        said = np.concatenate([met.result for met in found])
+        np.testing.assert_array_equal(said, by_all.result)
         assert sorted(np.concatenate([met.numbers for met in found]).tolist()) == by_all.numbers.tolist()
         seen |= set(said.tolist())
     assert seen >= {REFUSED, OF_HOST}
@@ -106,9 +106,9 @@ def confirms_of(said: list[int], numbers: list[int]) -> ShardConfirmations:
 def test_what_is_said_of_other_answers_is_refused() -> None:
     shard_candidates = [shard_candidates_of([4, 5], {}), shard_candidates_of([6, 7], {})]
     found = apply_confirmations(shard_candidates, [confirms_of([OPEN, REFUSED], []), confirms_of([OF_HOST, OPEN], [])])
-    assert [met.said.tolist() for met in found] == [[OPEN, OF_HOST], [REFUSED, OPEN]]
+    assert [met.result.tolist() for met in found] == [[OPEN, OF_HOST], [REFUSED, OPEN]]
     for said in ([OPEN], [OPEN, OPEN, OPEN]):
-        with pytest.raises(ValueError, match="pairs that are confirmed"):
+        with pytest.raises(ValueError, match="confirmations must be about"):
             apply_confirmations(shard_candidates, [confirms_of(said, []), confirms_of([OF_HOST, OPEN], [])])
 
 
@@ -137,18 +137,18 @@ def test_what_is_said_counts_for_the_very_answers_that_were_heard() -> None:
     answers, first = ShardResponses(2), [heard(KIND_CANDIDATES, shard, 7 + shard) for shard in range(2)]
     answers.add(first[0])
     assert answers.confirmed(RANGE) is None
-    assert answers.missing(RANGE, confirms=True) == [1]
+    assert answers.missing(RANGE, confirmations=True) == [1]
     answers.add(first[1])
-    assert answers.missing(RANGE, confirms=True) == [0, 1]
+    assert answers.missing(RANGE, confirmations=True) == [0, 1]
     for shard in range(2):
         answers.add(confirmed(shard, first))
     assert answers.confirmed(RANGE) is not None
-    assert answers.missing(RANGE, confirms=True) == []
+    assert answers.missing(RANGE, confirmations=True) == []
     other = heard(KIND_CANDIDATES, 1, 9)
     answers.add(other)
     assert answers.confirmed(RANGE) is None, "that was said of another answer"
-    assert answers.missing(RANGE, confirms=True) == [0, 1]
+    assert answers.missing(RANGE, confirmations=True) == [0, 1]
     answers.add(confirmed(1, [first[0], other]))
-    assert answers.missing(RANGE, confirms=True) == [0]
+    assert answers.missing(RANGE, confirmations=True) == [0]
     answers.add(confirmed(0, [first[0], other]))
-    assert [one.told.share.number for one in answers.confirmed(RANGE) or ()] == [0, 1]
+    assert [one.record.share.number for one in answers.confirmed(RANGE) or ()] == [0, 1]

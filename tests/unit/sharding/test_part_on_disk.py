@@ -62,9 +62,9 @@ def test_a_part_knows_the_outcome_that_it_was_filed_by(tmp_path: Path) -> None:
         # Pages are indexed elsewhere, and none of them here.
         state.file(replace(nothing, places=EntryPlaces(np.empty(0, np.uint64), 5, told)), 1, 7)
         state.file(None, 2, 8)
-        assert [state.heard, state.entry_count] == [told, 5]
+        assert [state.last_outcome, state.entry_count] == [told, 5]
     with opened(tmp_path, PARTS[0]) as state:
-        assert [state.heard, state.entry_count, state.position] == [told, 5, 2]
+        assert [state.last_outcome, state.entry_count, state.position] == [told, 5, 2]
 
 
 def test_a_part_is_refused_as_another_part_and_as_a_whole(tmp_path: Path) -> None:

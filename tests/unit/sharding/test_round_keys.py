@@ -8,7 +8,7 @@ from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.settings.schemes import SpotsieveSettings
 from spotsieve.stream.sharding.keys import RoundKeys, own_keys, read_own_buckets, read_round
 from spotsieve.stream.sharding.shares import Share, shards_of, shards_of_hosts
-from spotsieve.stream.sign.fingerprints.permuted_tables import KEY_BITS, PRINT_TAG, TITLE_TAG
+from spotsieve.stream.sign.fingerprints.permuted_tables import BLOCK_TAG, KEY_BITS, TITLE_TAG
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 
 SCHEME = SpotsieveScheme(SpotsieveSettings())
@@ -22,12 +22,12 @@ def keys_by_page(shard: int, shards: int) -> list[set[int]]:
     found = []
     for page, mine in enumerate(own_host):
         keys = PROBES.keys[PROBES.bounds[page] : PROBES.bounds[page + 1]].tolist()
-        found.append({key for key in keys if mine or key >> KEY_BITS not in (PRINT_TAG, TITLE_TAG)})
+        found.append({key for key in keys if mine or key >> KEY_BITS not in (BLOCK_TAG, TITLE_TAG)})
     return found
 
 
 def is_own(key: int, shard: int, shards: int) -> bool:
-    plain = key >> KEY_BITS not in (PRINT_TAG, TITLE_TAG)
+    plain = key >> KEY_BITS not in (BLOCK_TAG, TITLE_TAG)
     return not plain or int(shards_of(np.array([key], np.uint64), shards)[0]) == shard
 
 
@@ -45,7 +45,7 @@ def test_a_shard_lays_out_its_own_keys_and_those_of_pages_that_it_walks_over(sha
         for page, laid in enumerate(laid_by_page(held.laid)):
             needed = {key for key in every[page] if key in of_walked or is_own(key, shard, shards)}
             assert needed <= laid <= every[page]
-        assert np.flatnonzero(held.walks).tolist() == resolution
+        assert np.flatnonzero(held.own_pages).tolist() == resolution
         own = {key for keys in every for key in keys if is_own(key, shard, shards)}
         assert held.own.keys.tolist() == own_keys(PAGES, SCHEME, Share(shard, shards)).tolist() == sorted(own)
 

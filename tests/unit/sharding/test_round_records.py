@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.errors import DamagedRecord, SettingsMismatch, StateError
 from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES
-from spotsieve.stream.base.signature import OwnText
+from spotsieve.stream.base.signature import DistinctiveText
 from spotsieve.stream.sharding.confirmation import ShardConfirmations
 from spotsieve.stream.sharding.records.frame import (
     FRAME_BYTES,
@@ -64,7 +64,7 @@ def test_a_record_is_read_as_it_was_written(name: str) -> None:
 
 def test_columns_come_back_with_their_values() -> None:
     found = read_candidates(ColumnReader(write_candidates(MEETINGS, FIRST)), FIRST)
-    for name in ("postings", "bounds", "number", "proof", "kinds", "distance", "said", "score", "length", "numbers"):
+    for name in ("postings", "bounds", "number", "proof", "kinds", "distance", "result", "score", "length", "numbers"):
         np.testing.assert_array_equal(getattr(found, name), getattr(MEETINGS, name), name)
     assert dict(found.entries) == MEETINGS.entries
     assert list(found.pending_verdicts) == list(MEETINGS.pending_verdicts)
@@ -74,17 +74,17 @@ def test_columns_come_back_with_their_values() -> None:
     assert outcome.next_number == RESOLVED.next_number
 
 
-def test_what_is_said_of_entries_comes_back_with_its_texts() -> None:
+def test_the_results_for_entries_come_back_with_its_texts() -> None:
     body = write_confirmations(CONFIRMS, 77, FIRST)
     found = read_confirmations(ColumnReader(body), FIRST)
     assert read_combined_checksum(body) == 77
     assert found.copies.tolist() == CONFIRMS.copies.tolist()
-    assert found.said.tolist() == CONFIRMS.said.tolist()
+    assert found.result.tolist() == CONFIRMS.result.tolist()
     assert dict(found.entries) == CONFIRMS.entries
     assert found.texts is not None
     for name in ("host", "length"):
         np.testing.assert_array_equal(getattr(found.texts, name), getattr(TEXTS, name), name)
-    for name in OwnText._fields:
+    for name in DistinctiveText._fields:
         column = getattr(found.texts.own, name)
         np.testing.assert_array_equal(column, getattr(TEXTS.own, name), name)
         assert column.dtype == getattr(TEXTS.own, name).dtype
@@ -205,7 +205,7 @@ def test_records_of_others_are_refused_with_what_to_do() -> None:
         decode_round_record(none_such, SETTINGS, None, "verdicts", 1)
     with pytest.raises(StateError, match="kind 99'; let all roles run the same release"):
         decode_round_record(encode_round_record(99, SETTINGS, SHARE, RANGE), SETTINGS, SHARE.shards, "verdicts", 1)
-    with pytest.raises(DamagedRecord, match="must be a record of walks"):
+    with pytest.raises(DamagedRecord, match="must be a record of resolutions"):
         read_record(record, of._replace(kind=KIND_RESOLUTIONS))
     backwards = RANGE._replace(end=LogPlace(7, 1))
     with pytest.raises(DamagedRecord, match="must have a range that does not end before it starts"):

@@ -14,7 +14,7 @@ from rocksdict import Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.format.buckets import decode_buckets, decode_keys
-from spotsieve.state.format.meta import HEARD, MAX_SHARDS, StatePart, StoredRules, draw_log_identity
+from spotsieve.state.format.meta import LAST_OUTCOME, MAX_SHARDS, StatePart, StoredRules, draw_log_identity
 from spotsieve.state.portable import resharding
 from spotsieve.state.portable.merging import merge_states, place_of_snapshots, snapshots_in, split_states
 from spotsieve.state.still.reading import describe
@@ -30,14 +30,14 @@ from spotsieve.stream.cli import main
 from spotsieve.stream.service.roles.shard import loop
 from spotsieve.stream.service.roles.shard.loop import begin_from_snapshots, open_state
 from spotsieve.stream.sharding.shares import Share
-from spotsieve.stream.sign.fingerprints.permuted_tables import PRINT_TAG, TITLE_TAG
+from spotsieve.stream.sign.fingerprints.permuted_tables import BLOCK_TAG, TITLE_TAG
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.sharded_logs import crawled, signed_log
 from tests.fixtures.states.shards import OneProcess, Shards
 
 SHARDS, SETTINGS = 2, Settings()
-OF_HOSTS = (PRINT_TAG, TITLE_TAG)
+OF_HOSTS = (BLOCK_TAG, TITLE_TAG)
 
 
 class Judged(NamedTuple):
@@ -103,9 +103,9 @@ def test_buckets_and_hosts_of_another_shard_and_a_lost_outcome_are_damage(judged
             plain = ((key, value) for key, value in items if key[0] not in OF_HOSTS)
             found[family], value = next(plain)
             mine[family][found[family]] = value
-        del mine["default"][HEARD]
+        del mine["default"][LAST_OUTCOME]
     places = {damage.place for damage in verify(shard).damages}
-    assert places >= {*(f"{family}[{key.hex()}]" for family, key in found.items()), f"meta[{HEARD.hex()}]"}
+    assert places >= {*(f"{family}[{key.hex()}]" for family, key in found.items()), f"meta[{LAST_OUTCOME.hex()}]"}
 
 
 def test_an_entry_that_a_shard_holds_for_the_others_is_missed(judged: Judged, tmp_path: Path) -> None:
@@ -147,14 +147,14 @@ def test_a_restored_shard_goes_on_from_its_snapshot(judged: Judged, tmp_path: Pa
     half = len(judged.one.log) // 2
     with opened(restored, 1) as again, opened(judged.shard(1), 1) as whole:
         assert again.position == half
-        assert again.heard is not None
-        assert again.heard != whole.heard
+        assert again.last_outcome is not None
+        assert again.last_outcome != whole.last_outcome
         # The other shard answers as it did; the restored one files the rounds behind its snapshot.
         cluster.apply(judged.one.log[:half], [30])
         cluster.put(1, again)
         cluster.apply(judged.one.log, [30], half)
         assert first_difference(again, whole) is None
-        assert again.heard == whole.heard
+        assert again.last_outcome == whole.last_outcome
 
 
 def test_commands_for_one_state_name_the_next_step_and_work_on_the_merged_one(
@@ -279,7 +279,7 @@ def test_keys_of_two_hosts_that_collide_have_a_bucket_in_each_shard(
 ) -> None:
     shards = [shutil.copytree(judged.shard(number), tmp_path / str(number)) for number in range(SHARDS)]
     with Databases(shards[0]) as mine, Databases(shards[1]) as other:
-        both = [first_bucket(families["buckets"], PRINT_TAG) for families in (mine, other)]
+        both = [first_bucket(families["buckets"], BLOCK_TAG) for families in (mine, other)]
         # The key of a bucket of shard 1 becomes that of one of shard 0.
         (key, kept), (moved, value) = both
         other["buckets"][key] = value
@@ -365,7 +365,7 @@ def test_a_new_shard_begins_from_the_snapshots_of_all_shards(
         split = disk_state(tmp_path / "split" / f"shard-{number}", text, "log", index, part)
         with disk_state(target, text, "log", index, part) as state, split:
             assert first_difference(state, split) is None
-            assert state.heard == split.heard
+            assert state.last_outcome == split.last_outcome
 
 
 def test_an_empty_state_is_made_from_snapshots_that_were_taken_after_its_first_start(
@@ -375,12 +375,12 @@ def test_an_empty_state_is_made_from_snapshots_that_were_taken_after_its_first_s
     snapshots.rename(moved)
     with open_state(settings, Share(0, 3)) as state:
         # It stops, because the topics have lost their first records.
-        assert (state.position, state.heard) == (0, None)
+        assert (state.position, state.last_outcome) == (0, None)
     moved.rename(snapshots)
     for _ in range(2):
         with open_state(settings, Share(0, 3)) as state:
             assert state.position == judged.one.state.position
-            assert state.heard is not None
+            assert state.last_outcome is not None
     assert [path.name for path in (tmp_path / "new").iterdir()] == [INDEX_FOLDER]
 
 

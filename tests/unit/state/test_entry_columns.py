@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from spotsieve.state.format.entries import (
     EntryParts,
     decode_compared,
+    decode_distinctive_texts,
     decode_event_times,
-    decode_own_texts,
     decode_ranks,
     pack_entry,
     unpack_entry,
@@ -22,7 +22,7 @@ from spotsieve.state.format.entries import (
 from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.errors import CorruptRecord
-from spotsieve.stream.base.signature import OwnText
+from spotsieve.stream.base.signature import DistinctiveText
 
 WORDS = 3
 U64 = st.integers(0, 2**64 - 1)
@@ -63,7 +63,7 @@ def test_columns_hold_what_each_entry_says(given: list[EntryParts], laid: bool) 
     keys = [bytes([row]) for row in range(len(values))]
     expected = [unpack_entry(key, value) for key, value in zip(keys, values, strict=True)]
     assert expected == given
-    compared, own = decode_compared(keys, values, with_features=True), decode_own_texts(keys, values)
+    compared, own = decode_compared(keys, values, with_features=True), decode_distinctive_texts(keys, values)
     assert compared.host.tolist() == [one.host for one in expected]
     assert compared.feature_count.tolist() == [one.feature_count for one in expected]
     assert list(map(tuple, compared.sketch.tolist())) == [one.sketch for one in expected]
@@ -75,7 +75,7 @@ def test_columns_hold_what_each_entry_says(given: list[EntryParts], laid: bool) 
     assert rows_of(own) == [one.own or OwnParts(0, 0, 0, 0, 0, (), (), ()) for one in expected]
 
 
-def rows_of(own: OwnText) -> list[OwnParts]:
+def rows_of(own: DistinctiveText) -> list[OwnParts]:
     """The own texts of all entries, one by one."""
 
     def rows(column: NDArray[Any], bounds: NDArray[np.int64]) -> list[tuple[int, ...]]:

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from rocksdict import Options, Rdict
 
 from spotsieve.state.directory import INDEX_FOLDER
-from spotsieve.state.format.entries import decode_own_texts, encode_entries, entry_fault, pack_entry, unpack_entry
+from spotsieve.state.format.entries import (
+    decode_distinctive_texts,
+    encode_entries,
+    entry_fault,
+    pack_entry,
+    unpack_entry,
+)
 from spotsieve.state.format.entry_bytes import OwnParts
 from spotsieve.state.format.host_memory import decode_memories, encode_memories
 from spotsieve.state.format.meta import (
@@ -36,21 +42,21 @@ from spotsieve.state.verify.walk import verify
 from spotsieve.stream.base.errors import CorruptRecord, StateError
 from spotsieve.stream.base.page_text import ENTRY_SAMPLES
 from spotsieve.stream.base.settings.model import IndexSettings
-from spotsieve.stream.base.signature import OwnText
+from spotsieve.stream.base.signature import DistinctiveText
 from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.host_filings import (
     NO_BUCKETS,
     NO_KEYS,
     HostRow,
+    distinctive_text,
     index_update_of,
     memories_of,
-    own_text,
     slot,
+    some_distinctive_text,
     some_memories,
-    some_own_text,
 )
 from tests.reference.signatures import make_signatures
-from tests.reference.stored import ObviousMemory, memory_value, obvious_sample_bytes, own_text_of
+from tests.reference.stored import ObviousMemory, distinctive_text_of, memory_value, obvious_sample_bytes
 
 NO_TEXT = OwnParts(0, 0, 0, 0, 0, (), (), ())
 EVERYTHING = CommitMark("", -1, 0)
@@ -61,7 +67,7 @@ def open_state(path: Path) -> State:
     return disk_state(path, "{}", "log", IndexSettings())
 
 
-def assert_alike(one: OwnText | HostMemories, other: OwnText | HostMemories) -> None:
+def assert_alike(one: DistinctiveText | HostMemories, other: DistinctiveText | HostMemories) -> None:
     assert type(one) is type(other)
     for name in one._fields:
         left, right = getattr(one, name), getattr(other, name)
@@ -87,14 +93,14 @@ def rows_of(memories: HostMemories) -> list[ObviousMemory]:
 
 
 @pytest.mark.parametrize("keeps_features", [False, True])
-def test_an_own_text_comes_back_from_entries_with_and_without_features(keeps_features: bool) -> None:
+def test_an_distinctive_text_comes_back_from_entries_with_and_without_features(keeps_features: bool) -> None:
     for count in (0, 1, 30):
         index_update = dataclasses.replace(index_update_of(0, count, seed=count), keeps_features=keeps_features)
         values = encode_entries(index_update, np.zeros(count, np.uint32))
         keys = [bytes([row]) for row in range(count)]
         assert index_update.learned is not None
         own = index_update.learned.own
-        assert_alike(decode_own_texts(keys, values), own)
+        assert_alike(decode_distinctive_texts(keys, values), own)
         for row, value in enumerate(values):
             expected = (
                 *(getattr(own, name)[row] for name in ("site", "main", "whole", "every", "limit")),
@@ -102,22 +108,22 @@ def test_an_own_text_comes_back_from_entries_with_and_without_features(keeps_fea
                 tuple(own.blocks[own.block_bounds[row] : own.block_bounds[row + 1]].tolist()),
                 tuple(own.titles[own.title_bounds[row] : own.title_bounds[row + 1]].tolist()),
             )
-            assert own_text_of(value) == expected
+            assert distinctive_text_of(value) == expected
             assert unpack_entry(b"", value).own == expected
             assert pack_entry(unpack_entry(b"", value)) == value
             assert entry_fault(value, 1) is None
 
 
-def test_an_entry_of_a_scheme_that_learns_nothing_pays_no_byte_for_own_text() -> None:
+def test_an_entry_of_a_scheme_that_learns_nothing_pays_no_byte_for_distinctive_text() -> None:
     learning = index_update_of(0, 5, seed=1)
     plain = encode_entries(dataclasses.replace(learning, learned=None), np.zeros(5, np.uint32))
     assert [len(value) for value in plain] == [
         42 + 16 + len(url) + len(label)
         for url, label in zip(learning.signatures.urls, learning.signatures.labels, strict=True)
     ]
-    assert_alike(decode_own_texts([b""] * 5, plain), own_text([NO_TEXT] * 5))
+    assert_alike(decode_distinctive_texts([b""] * 5, plain), distinctive_text([NO_TEXT] * 5))
     both = [plain[0], encode_entries(learning, np.zeros(5, np.uint32))[1]]
-    assert decode_own_texts([b"", b""], both).block_bounds[1] == 0
+    assert decode_distinctive_texts([b"", b""], both).block_bounds[1] == 0
 
 
 @pytest.mark.parametrize(
@@ -143,12 +149,12 @@ def test_an_entry_of_a_scheme_that_learns_nothing_pays_no_byte_for_own_text() ->
         (lambda value: changed(value, 33, b"\x09\0\x09\0"), "ascend"),
     ],
 )
-def test_a_damaged_own_text_is_corrupt_and_named(damage: Callable[[bytes], bytes], rule: str) -> None:
+def test_a_damaged_distinctive_text_is_corrupt_and_named(damage: Callable[[bytes], bytes], rule: str) -> None:
     own = OwnParts(1, 2, 3, 4, 5, (6, 7), (7, 8), (9, 10))
     (sound,) = encode_entries(indexed_with(own), np.zeros(1, np.uint32))
-    assert decode_own_texts([b""], [sound]).titles.tolist() == [9, 10]
+    assert decode_distinctive_texts([b""], [sound]).titles.tolist() == [9, 10]
     with pytest.raises(CorruptRecord, match=rf"entries\[00ff\].*{rule}"):
-        decode_own_texts([b"\0", b"\x00\xff"], [sound, damage(sound)])
+        decode_distinctive_texts([b"\0", b"\x00\xff"], [sound, damage(sound)])
     assert entry_fault(damage(sound), 1) is not None
 
 
@@ -162,7 +168,9 @@ def indexed_with(own: OwnParts) -> IndexUpdate:
     """An update of one page with this own text."""
     index_update = index_update_of(0, 1)
     assert index_update.learned is not None
-    return dataclasses.replace(index_update, learned=dataclasses.replace(index_update.learned, own=own_text([own])))
+    return dataclasses.replace(
+        index_update, learned=dataclasses.replace(index_update.learned, own=distinctive_text([own]))
+    )
 
 
 @settings(deadline=None)
@@ -172,8 +180,8 @@ def test_a_sample_takes_the_bytes_of_its_code_and_damage_is_noticed_alike(
 ) -> None:
     own = NO_TEXT._replace(sample=tuple(sorted(hashes)))
     (entry,) = encode_entries(indexed_with(own), np.zeros(1, np.uint32))
-    assert decode_own_texts([b""], [entry]).sample.tolist() == sorted(hashes)
-    assert own_text_of(entry) == unpack_entry(b"", entry).own == own
+    assert decode_distinctive_texts([b""], [entry]).sample.tolist() == sorted(hashes)
+    assert distinctive_text_of(entry) == unpack_entry(b"", entry).own == own
     size = obvious_sample_bytes(len(hashes))
     assert size <= 176
     bit = data.draw(st.integers(0, max(8 * size - 1, 0)))
@@ -181,7 +189,7 @@ def test_a_sample_takes_the_bytes_of_its_code_and_damage_is_noticed_alike(
     if not size:
         return
     try:
-        found = decode_own_texts([b""], [damaged])
+        found = decode_distinctive_texts([b""], [damaged])
     except CorruptRecord:
         assert entry_fault(damaged, 1) is not None
     else:
@@ -200,7 +208,7 @@ MOST = NO_TEXT._replace(sample=(7,) * ENTRY_SAMPLES, blocks=tuple(range(16)), ti
         MOST._replace(titles=tuple(range(11))),
     ],
 )
-def test_an_own_text_has_room_for_the_most_numbers_and_not_one_more(own: OwnParts) -> None:
+def test_an_distinctive_text_has_room_for_the_most_numbers_and_not_one_more(own: OwnParts) -> None:
     (sound,) = encode_entries(indexed_with(MOST), np.zeros(1, np.uint32))
     assert unpack_entry(b"", sound).own == MOST
     with pytest.raises(ValueError, match=rf"of at most \({ENTRY_SAMPLES}, 16, 10\)"):
@@ -208,7 +216,7 @@ def test_an_own_text_has_room_for_the_most_numbers_and_not_one_more(own: OwnPart
     value = pack_entry(unpack_entry(b"", sound)._replace(own=own))
     rule = f"at most {ENTRY_SAMPLES} sampled hashes, 16 blocks and 10 title words, which ascend"
     with pytest.raises(CorruptRecord, match=rule):
-        decode_own_texts([b""], [value])
+        decode_distinctive_texts([b""], [value])
     assert rule in (entry_fault(value, 1) or "")
 
 
@@ -394,7 +402,7 @@ def test_both_stores_hold_the_same_after_any_filings_also_when_reopened(seed: in
             assert_alike(memory.memories(hosts), store.memories(hosts))
             for state in (LiveView(memory, memory.clock.floor), memory):
                 numbers = np.arange(memory.clock.floor, memory.entry_count, dtype=np.uint64)
-                assert_alike(state.indexed(numbers).own_texts(), store.indexed(numbers).own_texts())
+                assert_alike(state.indexed(numbers).distinctive_texts(), store.indexed(numbers).distinctive_texts())
     assert memory.stats()["attempts"] > 0
     assert memory.stats()["hosts"] > 0
     assert memory.clock.floor > 0
@@ -490,11 +498,12 @@ def test_a_forgotten_page_loses_its_attempt(tmp_path: Path) -> None:
         state.close()
 
 
-def test_a_view_of_own_texts_reads_what_was_filed(tmp_path: Path) -> None:
+def test_a_view_of_distinctive_texts_reads_what_was_filed(tmp_path: Path) -> None:
     for state in both(tmp_path):
         state.file(index_update_of(0, 20, seed=5), 1, 0)
         assert_alike(
-            state.indexed(np.arange(20, dtype=np.uint64)).own_texts(), some_own_text(20, np.random.default_rng(5))
+            state.indexed(np.arange(20, dtype=np.uint64)).distinctive_texts(),
+            some_distinctive_text(20, np.random.default_rng(5)),
         )
         state.close()
 

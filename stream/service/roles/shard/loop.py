@@ -87,7 +87,7 @@ def open_shard(settings: Settings, share: Share) -> ProcessState:
     work = ShardWork(settings, scheme, state, share)
 
     def begin(_: object, metrics: Metrics, heartbeats: Heartbeats) -> ShardRole:
-        shard = ShardRole(settings, share, scheme.bars is not None, state, work, metrics, heartbeats)
+        shard = ShardRole(settings, share, scheme.host_thresholds is not None, state, work, metrics, heartbeats)
         metrics.role.labels("shard", str(share.number)).set_function(lambda: float(shard.works()))
         metrics.log_position.set(state.position)
         return shard
@@ -108,7 +108,7 @@ def open_state(settings: Settings, share: Share) -> State:
     index = settings.index
     identity = index.directory, verdict_settings_text(settings), settings.topics.log, index, StatePart(*share)
     state = disk_state(*identity)
-    if not settings.cluster.snapshots or state.heard is not None or state.position:
+    if not settings.cluster.snapshots or state.last_outcome is not None or state.position:
         return state
     state.close()
     shutil.rmtree(index.directory / INDEX_FOLDER)
@@ -163,13 +163,13 @@ class ShardRole(Role):
         self,
         settings: Settings,
         share: Share,
-        walks: bool,
+        by_host: bool,
         state: State,
         work: ShardWork,
         metrics: Metrics,
         heartbeats: Heartbeats,
     ) -> None:
-        """walks: whether shards resolve the pages of their hosts, because the scheme has a host memory"""
+        """by_host: whether shards resolve the pages of their hosts, because the scheme has a host memory"""
         super().__init__(settings, metrics)
         self._share, self._state, self._work = share, state, work
         self._digest = settings_digest(verdict_settings_text(settings))
@@ -178,7 +178,7 @@ class ShardRole(Role):
         self._rounds = RoundReader(settings, self._waits, share.shards)
         self._ends = RoundReader(settings, self._waits, share.shards)
         self._sending = RecordWriter(settings, self._waits, lambda: 0, "matches", share.number)
-        self._steps = ShardSteps(share, walks, settings.topics.verdicts, LOG_RECORD_BYTES)
+        self._steps = ShardSteps(share, by_host, settings.topics.verdicts, LOG_RECORD_BYTES)
         self._size, self._sized = ClusterSize(), float("-inf")
         self._working = SerialExecutor("shard", heartbeats)
         self._catching_up: CatchUp | None = None
@@ -189,14 +189,14 @@ class ShardRole(Role):
             await self._sending.start()
             await self._rounds.start()
             await self._ends.start()
-            known = state.identity.log_identity
-            found = await self._log.start(state.position, state.pages_applied, state.last_record, known)
+            identity = state.identity.log_identity
+            found = await self._log.start(state.position, state.pages_applied, state.last_record, identity)
             if found is not None:
                 state.adopt(found)
             self._rounds.log = self._ends.log = state.identity.log_identity
             await self._rounds.check_last()
             self._catching_up = CatchUp(state.position, await self._log.end())
-            await drive(self._steps.start(state.heard), self._perform)
+            await drive(self._steps.start(state.last_outcome), self._perform)
         except KafkaError as error:
             raise final_error(error, self._settings, "starting the shard") from None
         self._catching_up.done()
@@ -212,7 +212,7 @@ class ShardRole(Role):
         while True:
             offset, record = await self._log.first_from(offset)
             if self._steps.prefetches(offset, record):
-                with self._metrics.timed("ahead"):
+                with self._metrics.timed("prefetch"):
                     await self._working.do(self._work.read_ahead, offset, record)
             offset += 1
 
@@ -224,20 +224,22 @@ class ShardRole(Role):
             case Now():
                 return present()
             case CutRound(opened):
-                return await self._working.do(self._work.cut, opened, list(self._log.held))
+                return await self._working.do(self._work.cut, opened, list(self._log.records))
             case FindCandidates(round_):
-                with self._metrics.timed("answer"):
-                    return await self._working.do(self._work.answer, round_)
-            case Confirm(round_, held, answers):
+                with self._metrics.timed("find_candidates"):
+                    return await self._working.do(self._work.find_candidates, round_)
+            case Confirm(round_, reads, responses):
                 with self._metrics.timed("confirm"):
-                    return await self._working.do(self._work.confirm, round_, held, answers)
-            case ResolveHosts(round_, held, answers, confirmed, speculation):
-                with self._metrics.timed("walk"):
-                    return await self._working.do(self._work.walk, round_, held, answers, confirmed, speculation)
+                    return await self._working.do(self._work.confirm, round_, reads, responses)
+            case ResolveHosts(round_, reads, responses, confirmed, speculation):
+                with self._metrics.timed("resolve_hosts"):
+                    return await self._working.do(
+                        self._work.resolve_hosts, round_, reads, responses, confirmed, speculation
+                    )
             case IndexOutcome():
                 return await self._index(action)
             case Send(draft):
-                return await self._say(draft)
+                return await self._send(draft)
             case PoisonTexts(round_, errors):
                 log_poison_pages(round_, errors)
                 return error_texts(errors)
@@ -280,7 +282,7 @@ class ShardRole(Role):
             self._sized = time.monotonic()
         return self._size
 
-    async def _say(self, draft: Draft) -> int:
+    async def _send(self, draft: Draft) -> int:
         """Write a record to the shard's partition of `matches`. Returns its offset."""
         log = await self._rounds.identify()
         return await self._sending.write(encode_draft(draft, self._digest, log, self._share.number))
@@ -288,8 +290,8 @@ class ShardRole(Role):
     async def _index(self, action: IndexOutcome) -> None:
         """Index the outcome of a round."""
         before, last_outcome = self._state.position, outcome_of(self._state)
-        with self._metrics.timed("file"):
-            await self._working.do(self._work.file, action.round, action.held, action.outcome)
+        with self._metrics.timed("index"):
+            await self._working.do(self._work.index, action.round, action.reads, action.outcome)
         if self._requests.waiting():
             await self._working.do(self._requests.answer, last_outcome)
         self._log.drop_before(self._state.position)

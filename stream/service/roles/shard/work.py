@@ -17,7 +17,7 @@ from spotsieve.stream.sharding.hosts import first_speculation, resolve_hosts
 from spotsieve.stream.sharding.indexing import index_round
 from spotsieve.stream.sharding.isolation import exclude_pages, without_excluded
 from spotsieve.stream.sharding.keys import ShardReads, read_round
-from spotsieve.stream.sharding.messages import MAKE_ANEW, RoundMessage, combined_checksum, confirmed_candidates
+from spotsieve.stream.sharding.messages import RECREATE_TOPICS, RoundMessage, combined_checksum, confirmed_candidates
 from spotsieve.stream.sharding.records.frame import RoundRange
 from spotsieve.stream.sharding.records.shard import write_candidates, write_confirmations, write_resolutions
 from spotsieve.stream.sharding.responses import find_shard_candidates
@@ -52,18 +52,21 @@ class ShardWork:
         records: log records, at least from the state's position to the end of the range
         Raises StateError if the range does not follow the state, or if the log is another one.
         """
-        range_, named, held = opened.range, opened.named, list(records)
-        self._go_to(range_, held)
-        of_round = [(at, one) for at, one in held if range_.start.record <= at < range_.end.record_end]
-        clock = Clock(range_.watermark_ms, named.marks)
+        range_, announcement, reads = opened.range, opened.announcement, list(records)
+        self._go_to(range_, reads)
+        of_round = [(at, one) for at, one in reads if range_.start.record <= at < range_.end.record_end]
+        clock = Clock(range_.watermark_ms, announcement.marks)
         found = round_between(of_round, range_.start, range_.end, range_.first_number, clock)
-        is_named = found is not None and (found.last_record, len(found.signatures)) == (named.last_record, named.pages)
-        if found is None or not is_named or not all(has_pages(one) for _, one in of_round):
+        is_announced = found is not None and (found.last_record, len(found.signatures)) == (
+            announcement.last_record,
+            announcement.pages,
+        )
+        if found is None or not is_announced or not all(has_pages(one) for _, one in of_round):
             raise StateError(
                 f"log {self._log_name}[{range_.start.record}]",
                 "differs from the log of which the resolver made its rounds",
                 None,
-                f"restore that log; or {MAKE_ANEW}",
+                f"restore that log; or {RECREATE_TOPICS}",
             )
         return exclude_pages(found, opened.excluded)
 
@@ -77,7 +80,7 @@ class ShardWork:
                 f"does not follow the state, which is at {self.place.record}:{self.place.page} with "
                 f"{state.entry_count} entries: rounds are missing, or the verdicts belong to another log",
                 range_.first_number,
-                MAKE_ANEW,
+                RECREATE_TOPICS,
             )
         for offset, record in between:
             if record.forgotten:
@@ -99,86 +102,91 @@ class ShardWork:
     def _view(self, round_: Round) -> StateView:
         return LiveView(self._ahead, round_.clock.floor) if round_.clock.floor else self._ahead
 
-    def answer(self, round_: Round) -> ShardResponse:
+    def find_candidates(self, round_: Round) -> ShardResponse:
         """The candidates of the round under the shard's own keys: the body of kind 1."""
-        (held, body), broken = isolate(lambda rows: self._answer(exclude_pages(round_, rows)), len(round_.signatures))
-        return ShardResponse(held, body, broken)
+        (reads, body), poison = isolate(
+            lambda rows: self._find_candidates(exclude_pages(round_, rows)), len(round_.signatures)
+        )
+        return ShardResponse(reads, body, poison)
 
-    def _answer(self, round_: Round) -> tuple[ShardReads, bytes]:
+    def _find_candidates(self, round_: Round) -> tuple[ShardReads, bytes]:
         view = self._view(round_)
-        held = read_round(round_.signatures, self._scheme, view, self._share)
-        met = find_shard_candidates(round_.signatures, held, self._scheme, view, self._limits, self._share)
-        return held, write_candidates(met, round_.first_number)
+        reads = read_round(round_.signatures, self._scheme, view, self._share)
+        candidates = find_shard_candidates(round_.signatures, reads, self._scheme, view, self._limits, self._share)
+        return reads, write_candidates(candidates, round_.first_number)
 
-    def confirm(self, round_: Round, held: ShardReads, answers: Sequence[RoundMessage]) -> ShardResponse:
+    def confirm(self, round_: Round, reads: ShardReads, responses: Sequence[RoundMessage]) -> ShardResponse:
         """The confirmations for the entries that the shard holds: the body of kind 11.
 
-        held: the reads that answer() returned
-        answers: candidates of all shards, in shard order
+        reads: the reads that find_candidates() returned
+        responses: candidates of all shards, in shard order
         """
-        shard_candidates, of = [one.candidates_of(round_, True) for one in answers], combined_checksum(answers)
-        body, broken = isolate(
-            lambda rows: self._confirm(exclude_pages(round_, rows), None if rows else held, shard_candidates, of),
+        shard_candidates, of = [one.candidates_of(round_, True) for one in responses], combined_checksum(responses)
+        body, poison = isolate(
+            lambda rows: self._confirm(exclude_pages(round_, rows), None if rows else reads, shard_candidates, of),
             len(round_.signatures),
         )
-        return ShardResponse(held, body, broken)
+        return ShardResponse(reads, body, poison)
 
     def _confirm(
-        self, round_: Round, held: ShardReads | None, shard_candidates: Sequence[ShardCandidates], of: int
+        self, round_: Round, reads: ShardReads | None, shard_candidates: Sequence[ShardCandidates], of: int
     ) -> bytes:
         view = self._view(round_)
-        if held is None:
-            held = read_round(round_.signatures, self._scheme, view, self._share)
+        if reads is None:
+            reads = read_round(round_.signatures, self._scheme, view, self._share)
         # Excluded pages too, because the other shards expect confirmations for all pairs.
-        confirms = confirm(round_, held, shard_candidates, self._scheme, view, self._share)
-        return write_confirmations(confirms, of, round_.first_number)
+        confirmations = confirm(round_, reads, shard_candidates, self._scheme, view, self._share)
+        return write_confirmations(confirmations, of, round_.first_number)
 
-    def walk(
+    def resolve_hosts(
         self,
         round_: Round,
-        held: ShardReads,
-        answers: Sequence[RoundMessage],
+        reads: ShardReads,
+        responses: Sequence[RoundMessage],
         confirmed: Sequence[RoundMessage],
         speculation: Speculation | None,
     ) -> ShardResponse:
         """The sequential resolution of the pages of the shard's hosts: the body of kind 2.
 
-        held: the reads that answer() returned
-        answers, confirmed: candidates and confirmations of all shards, in shard order
+        reads: the reads that find_candidates() returned
+        responses, confirmed: candidates and confirmations of all shards, in shard order
         speculation: None for the first speculation, which follows from the candidates
         """
-        shard_candidates = confirmed_candidates(round_, answers, confirmed)
-        body, broken = isolate(
-            lambda rows: self._walk(exclude_pages(round_, rows), None if rows else held, shard_candidates, speculation),
+        shard_candidates = confirmed_candidates(round_, responses, confirmed)
+        body, poison = isolate(
+            lambda rows: self._resolve_hosts(
+                exclude_pages(round_, rows), None if rows else reads, shard_candidates, speculation
+            ),
             len(round_.signatures),
         )
-        return ShardResponse(held, body, broken)
+        return ShardResponse(reads, body, poison)
 
-    def _walk(
+    def _resolve_hosts(
         self,
         round_: Round,
-        held: ShardReads | None,
+        reads: ShardReads | None,
         shard_candidates: Sequence[ShardCandidates],
         speculation: Speculation | None,
     ) -> bytes:
-        view, met = self._view(round_), without_excluded(shard_candidates, round_)
-        if held is None:
-            held = read_round(round_.signatures, self._scheme, view, self._share)
-        used = first_speculation(round_, met) if speculation is None else speculation.without(round_.excluded)
-        walks = resolve_hosts(round_, held, self._scheme, view, self._limits, met, used)
-        return write_resolutions(walks, used, round_.first_number)
+        view, candidates = self._view(round_), without_excluded(shard_candidates, round_)
+        if reads is None:
+            reads = read_round(round_.signatures, self._scheme, view, self._share)
+        used = first_speculation(round_, candidates) if speculation is None else speculation.without(round_.excluded)
+        resolutions = resolve_hosts(round_, reads, self._scheme, view, self._limits, candidates, used)
+        return write_resolutions(resolutions, used, round_.first_number)
 
-    def file(self, round_: Round, held: ShardReads | None, outcome: RoundMessage) -> int:
+    def index(self, round_: Round, reads: ShardReads | None, outcome: RoundMessage) -> int:
         """Index the outcome of a round. Returns the number of entries of this shard.
 
-        held: the reads that answer() returned, or None if the shard did not respond to the round
+        reads: the reads that find_candidates() returned, or None if the shard did not respond to the round
         """
-        resolved = outcome.outcome_of(round_, self._scheme.bars is not None)
+        resolved = outcome.outcome_of(round_, self._scheme.host_thresholds is not None)
         view = self._view(round_)
-        index_update = index_round(round_, resolved, held, self._scheme, view, self._limits, self._share)
+        index_update = index_round(round_, resolved, reads, self._scheme, view, self._limits, self._share)
         if index_update.places is not None:
             index_update = replace(
-                index_update, places=index_update.places._replace(heard=OutcomeRef(outcome.offset, outcome.checksum))
+                index_update,
+                places=index_update.places._replace(last_outcome=OutcomeRef(outcome.offset, outcome.checksum)),
             )
         self._state.file(index_update, round_.end.record, round_.last_record, round_.end.page, round_.clock)
         self._ahead.drop_before(round_.end.record)

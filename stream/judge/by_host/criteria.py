@@ -17,31 +17,31 @@ from spotsieve.stream.judge.by_host.containment import PairComparison, new_compa
 from spotsieve.stream.sign.schemes import Confirmations, HostThresholds
 from spotsieve.stream.sign.schemes.url_rules import PageRules
 
-HOSTS_MEET, LENGTH, TITLE, NOT_A_VARIANT = range(4)
+HOSTS_MATCH, LENGTH, TITLE, NOT_A_VARIANT = range(4)
 PART_FIRST = 4
 """The containment of the first part (stream/judge/by_host/containment.py); then its fresh words, and the next parts."""
-THRESHOLDS = PART_FIRST + 8
+CRITERIA = PART_FIRST + 8
 """The number of thresholds."""
 PAIR_TITLE = 0
-FIGURES = 1
+OTHER_VALUES = 1
 """The number of other values that are recorded for a pair."""
 NONE = -1.0
 """The value of a threshold that a pair was not compared with, and of a title that neither page has."""
 
 
 class PairResult(NamedTuple):
-    """The result for the pair that was compared last. All but bars and figures have one element.
+    """The result for the pair that was compared last. All but values and other_values have one element.
 
     confirmed: accepted and score  reason: uint8 (Reason)
-    bars: float64[THRESHOLDS, 2], the values of the pair and the required values
-    figures: float64[FIGURES], the other values of the pair
+    values: float64[THRESHOLDS, 2], the values of the pair and the required values
+    other_values: float64[FIGURES], the other values of the pair
     compared: scratch space
     """
 
     confirmed: Confirmations
     reason: NDArray[np.uint8]
-    bars: NDArray[np.float64]
-    figures: NDArray[np.float64]
+    values: NDArray[np.float64]
+    other_values: NDArray[np.float64]
     compared: PairComparison
 
 
@@ -50,13 +50,13 @@ def new_pair_result() -> PairResult:
     return PairResult(
         Confirmations(np.zeros(1, np.bool_), np.zeros(1)),
         np.zeros(1, np.uint8),
-        np.zeros((THRESHOLDS, 2)),
-        np.zeros(FIGURES),
+        np.zeros((CRITERIA, 2)),
+        np.zeros(OTHER_VALUES),
         new_comparison(),
     )
 
 
-class ThresholdInfo(NamedTuple):
+class CriterionInfo(NamedTuple):
     """The description of a threshold. unit: unit of its value, "" for a share  at_most: the value must not be higher"""
 
     name: str
@@ -66,35 +66,35 @@ class ThresholdInfo(NamedTuple):
 
 PART_NAMES = ("distinctive main text", "distinctive text", "template text", "main text with common text")
 """The parts of a page that are measured, in the order of stream/judge/by_host/containment.py."""
-ABOUT: dict[int, ThresholdInfo] = {
-    HOSTS_MEET: ThresholdInfo("pages of two hosts may match (index.scope)", "yes"),
-    LENGTH: ThresholdInfo("length of the earlier page (policy.parts = keep)", "words", at_most=True),
-    TITLE: ThresholdInfo("similarity of the titles, by rare words"),
-    NOT_A_VARIANT: ThresholdInfo("the pages differ in more than numbers (policy.variants = keep)", "yes"),
+ABOUT: dict[int, CriterionInfo] = {
+    HOSTS_MATCH: CriterionInfo("pages of two hosts may match (index.scope)", "yes"),
+    LENGTH: CriterionInfo("length of the earlier page (policy.parts = keep)", "words", at_most=True),
+    TITLE: CriterionInfo("similarity of the titles, by rare words"),
+    NOT_A_VARIANT: CriterionInfo("the pages differ in more than numbers (policy.variants = keep)", "yes"),
 }
 for _part, _name in enumerate(PART_NAMES):
-    ABOUT[PART_FIRST + 2 * _part] = ThresholdInfo(f"containment of the {_name}")
-    ABOUT[PART_FIRST + 2 * _part + 1] = ThresholdInfo(f"fresh words in the {_name}", "words", at_most=True)
+    ABOUT[PART_FIRST + 2 * _part] = CriterionInfo(f"containment of the {_name}")
+    ABOUT[PART_FIRST + 2 * _part + 1] = CriterionInfo(f"fresh words in the {_name}", "words", at_most=True)
 
 
 @inlined
-def record_part(answer, part, contained, needed, fresh, most_fresh):  # int64, float64 each  ->  answer: PairResult
+def record_part(result, part, contained, needed, fresh, most_fresh):  # int64, float64 each  ->  result: PairResult
     """Record the values of a part, and the required ones."""
     row = PART_FIRST + 2 * part
-    answer.bars[row, 0], answer.bars[row, 1] = contained, needed
-    answer.bars[row + 1, 0], answer.bars[row + 1, 1] = fresh, most_fresh
+    result.values[row, 0], result.values[row, 1] = contained, needed
+    result.values[row + 1, 0], result.values[row + 1, 1] = fresh, most_fresh
 
 
 def thresholds_of_pages(
-    signatures: Signatures, bars: HostThresholds, rules: PageRules | None
+    signatures: Signatures, values: HostThresholds, rules: PageRules | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The thresholds of each page: its row in a table (int64[n]), and the table.
 
     The table is float64[r, 6]; each row holds the fields of HostThresholds.
     """
     if rules is None:
-        return np.zeros(len(signatures), np.int64), np.array([bars], np.float64)
-    return rules.bars_of(signatures.addresses()), rules.bars_table(bars)
+        return np.zeros(len(signatures), np.int64), np.array([values], np.float64)
+    return rules.rows_of(signatures.url_texts()), rules.table_of(values)
 
 
 @inlined
