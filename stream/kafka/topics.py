@@ -59,6 +59,8 @@ ROUND_ROLES = ("matches", "verdicts")
 METADATA_TRIES, METADATA_PAUSE_SECONDS = 100, 0.1
 _NOT_YET = (UnknownTopicOrPartitionError, LeaderNotAvailableError)
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_INTERNAL_TOPICS = frozenset({"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"})
+"""Topics of Kafka itself. Their records are no pages, and a client that writes to them can damage all groups."""
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
@@ -248,13 +250,15 @@ def names_of(settings: Settings) -> dict[str, str]:
 
 
 def check_topic_names(settings: Settings) -> None:
-    """Raise SettingError for names that Kafka does not allow, and for one name in two roles."""
+    """Raise SettingError for names that Kafka does not allow or uses itself, and for one name in two roles."""
     names = names_of(settings)
     for role, name in names.items():
         if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
             raise SettingError(
                 f"topics.{role}", "must have 1 to 249 characters out of a-z A-Z 0-9 . _ -", name, "choose another name"
             )
+        if name in _INTERNAL_TOPICS:
+            raise SettingError(f"topics.{role}", "must not be a topic of Kafka itself", name, "choose another name")
     if len(set(names.values())) < len(names):
         rule = f"must be {'seven' if settings.cluster.shards else 'five'} different topics"
         raise SettingError("topics", rule, list(names.values()), "give each topic its own name")

@@ -18,6 +18,7 @@ from spotsieve.stream.kafka.topics import (
     TopicFacts,
     check_log,
     check_rounds,
+    check_topic_names,
     check_topics,
     create_topics,
 )
@@ -232,3 +233,20 @@ async def test_topics_that_were_there_are_not_waited_for(monkeypatch: pytest.Mon
 def test_the_topics_of_rounds_are_named_after_the_log(given: dict[str, str], matches: str, verdicts: str) -> None:
     named = Settings.model_validate({"topics": given}).topics
     assert (named.matches, named.verdicts) == (matches, verdicts)
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ({"input": "__consumer_offsets"}, "topics.input must not be a topic of Kafka itself"),
+        ({"novel": "__transaction_state"}, "topics.novel must not be a topic of Kafka itself"),
+        ({"log": "a/b"}, "topics.log must have 1 to 249 characters"),
+        ({"input": "x" * 250}, "topics.input must have 1 to 249 characters"),
+        ({"log": ".."}, "topics.log must have 1 to 249 characters"),
+        ({"novel": "pages", "input": "pages"}, "topics must be five different topics"),
+    ],
+)
+def test_a_topic_name_that_cannot_be_used_is_refused(given: dict[str, str], rule: str) -> None:
+    settings = Settings.model_validate({"topics": given})
+    with pytest.raises(SettingError, match=rule):
+        check_topic_names(settings)
