@@ -401,6 +401,16 @@ def test_too_many_open_files_never_lead_to_a_deleted_state(tmp_path: Path) -> No
         assert "delete" not in str(error)
 
 
+@pytest.mark.guarantee("no error advises deleting a whole state", fault="a read-only file system")
+def test_a_read_only_file_system_never_leads_to_a_deleted_state(tmp_path: Path) -> None:
+    text = "IO error: While open a file for appending: /state/index/000123.log: Read-only file system"
+    for action in ("open", "write"):
+        error = explain(text, tmp_path, action)
+        assert not isinstance(error, CorruptRecord)
+        assert "make the file system writable" in str(error)
+        assert "delete" not in str(error)
+
+
 def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Path) -> None:
     from spotsieve.stream.judge import judge
 
