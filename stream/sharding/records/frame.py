@@ -1,11 +1,5 @@
 """Frames the records about a round: the log, the round, its sender and the settings, with a version and a checksum.
 
-    record   = magic F5 73 70 72, version u8 (2), kind u8, log id 16 bytes, salt u64, settings digest 16 bytes,
-               shard u16, shards u16, range, body, checksum u64
-    range    = start, end, first number u64, floor u64, watermark i64
-    start, end = record u64, page u32: offset in the log, and row in that record
-    checksum = xxh3-64 of everything before it
-
     kind  from      body                                                                             written by
     1     shard     candidates under its keys                                                        shard.py
     11    shard     confirmations of entries that it holds for all shards                            shard.py
@@ -19,17 +13,8 @@
     9     shard     progress of a new shard that fills itself                                        resolver.py
     10    both      a shard's poison pages; from the resolver: the round continues without them      resolver.py
 
-Records from the resolver name shard 0.
-
-A body consists of packed columns. Each number of a column takes as many bytes as the greatest one needs.
-
-    numbers = width u8 (0..8), number[n], each of `width` bytes
-    bits    = u8[(n + 7) / 8], the first one in the highest bit
-    words   = u64[n]
-    reals   = f64[n]
-    texts   = numbers (lengths in bytes), UTF-8
-
-All integers are little endian. The length of a column is stored before it, or follows from earlier columns.
+A body consists of packed columns (ColumnWriter). The length of a column is stored before it, or follows from earlier
+columns. state/FORMATS.md has the grammar of the frame, of the columns and of every body.
 """
 
 import struct

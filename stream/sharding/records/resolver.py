@@ -1,41 +1,12 @@
 """Encodes the bodies of records that the resolver writes, and those of resizes and poison pages.
 
-The outcome of a round, the body of kind 3. Workers commit by it, and shards index by it.
+Workers commit by the outcome of a round (kind 3), and shards index by it. The announcement of the next round (kind 4)
+tells a worker its own pages, and a process that starts in the middle of a round where the responses to it begin in
+`matches`. stream/sharding/shares.py explains resizes (kinds 7 to 9).
 
-    body  = by_host u8, pages u32 (n), flags[n], reason[n], postings[n] (numbers), found_by, score (numbers and reals,
-            of duplicates), original[n], replaced[n] (numbers), template (of the indexed pages), entries
-    flags = verdict | indexed << 2 | cut << 3 | new << 4
-
-`original` and `replaced` are 0 for none, otherwise the number of the next entry after the round minus the number of the
-entry. `by_host` is whether the scheme has a memory of hosts; only then `new` and `template` (shard.py) have a meaning.
-
-The announcement of the next round and the speculation, the bodies of kind 4 and kind 5.
-
-    range       = last record u64, marks u32 (m), step (words, two's complement: m), number (numbers: m),
-                  shards u32 (s), response_starts[s] (numbers), records u32 (k), offset less that of the start, pages[k]
-                  (numbers)
-    speculation = pages u32 (n), indexed (bits), shown (bits: n), template (of the shown pages)
-
-A worker finds its own pages by the records and their numbers of pages. A process that starts in the middle of a round
-finds the responses to it in `matches` from the offsets `response_starts` on, and restores the clock of the
-deduplication window from the marks.
-
-Changes of the number of shards, the bodies of kind 7, kind 8 and kind 9.
-
-    resize   = change u32 (0 requested | 1 switched | 2 cancelled | 3 refused), shards u32, processed (a word)
-    request  = shards u32, 0: cancel
-    progress = ready u32 (0 | 1), next offset (a word)
-
-stream/sharding/shares.py explains the fields. The frame of a resize names the shards that respond after it. A request
-has an empty range. The range of a shard that fills itself is empty too; it is the place that its state has reached.
-
-Poison pages of a round, the body of kind 10.
-
-    poison  = pages u32 (n), poison (bits), texts u32 (t), text[t] (texts), which[k] (numbers, of the k poison pages)
-
-A shard writes this record to `matches` for pages that it cannot process. The resolver writes it to `verdicts` with the
-pages that the open round excludes from then on. The texts are for reports: `which` is the number of the text of each
-page's error. Only the first MOST_TEXTS different errors have a text; the number of other errors is t.
+A shard writes poison pages (kind 10) to `matches` for pages that it cannot process. The resolver writes them to
+`verdicts` with the pages that the open round excludes from then on. Only the first MOST_TEXTS different errors have a
+text.
 """
 
 import traceback

@@ -1,48 +1,8 @@
 """Encodes the bodies of records that shards write: candidates, confirmations and resolutions of hosts.
 
-Candidates under the keys of a shard, the body of kind 1.
-
-    body     = pages u32 (n), postings[n], pairs[n] (numbers: m in all), age[m] (numbers), word[m] (numbers),
-               decisive[m] (bits), proof, distance (numbers, of decisive pairs), score (reals, of accepted ones),
-               length[m] (numbers), sizes, entries, pending
-    word     = kinds of keys | result << 6
-    sizes    = count u32 (b), key (words), size (numbers)
-    pending  = count u32 (a), page[a], original + 1 [a] (numbers), score (reals), reason[a], found_by[a] (numbers)
-
-An age is the first number of the round minus the number of the entry. `result` is the result of the shard's test
-(stream/sharding/candidates.py), and `pending` are the pending verdicts.
-
-Resolutions of the pages of a shard's hosts, the body of kind 2.
-
-    body  = speculation (resolver.py), own (bits: n, k of them set), flags[k], postings[k] (numbers), found among the
-            indexed pages, found within the round, template (of the pages that become indexed), entries
-    flags = indexed 1 | new 2 | cut 4
-    found = original[k], replaced[k] (numbers), and of the pages with an original proof, distance, found_by,
-            reason (numbers), and of those without proof the score (reals)
-
-`original` and `replaced` are 0 for none, otherwise an age: the first number of the round minus the number of the entry,
-or n minus the row within the round.
-
-Confirmations of the entries that a shard holds, the body of kind 11.
-
-    body   = of u64, pages u32 (n), copies (bits: n), shown (bits: n), template (of the shown pages), pairs u32 (p),
-             result: low bits, high bits (p each), entries, texts
-    texts  = 8 bits, all 0: none, or all 1 and for each entry host (words), length, site, main, whole, every, limit
-             (numbers), shingles, blocks, title words (numbers), and of all entries one after the other shingle
-             (numbers), block (words), title word (numbers)
-
-`of` is a checksum of the responses that contain the pairs. The columns of texts are those of DistinctiveText
+state/FORMATS.md has their grammar. The result of a candidate is that of the shard's test
+(stream/sharding/candidates.py). The columns of the texts in confirmations are those of DistinctiveText
 (stream/base/signature.py).
-
-Template text of pages, a part of several bodies.
-
-    template = blocks u32 (b), template text (bits: b), distinctive (bits, of the blocks that are template text)
-
-Entries, a part of several bodies.
-
-    entries = count u32 (e), age[e] (numbers: `next` less the entry's number), sources u32, source texts,
-              source[e], partition + 2^31 [e], offset[e] (numbers), event_time_ms (words, two's complement), urls,
-              labels (texts)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
