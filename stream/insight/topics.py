@@ -11,7 +11,6 @@ timestamps. `read_verdicts` reads all published verdicts for `clusters`. Neither
 from collections.abc import Callable
 from typing import NamedTuple
 
-from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.base.errors import PageError, SettingError
@@ -20,7 +19,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.verdict_lines import line_id, page_line
 from spotsieve.stream.insight.clusters.grouping import DUPLICATE, OriginalRef, Statement, read_statement
-from spotsieve.stream.kafka.ranges import RangeReader
+from spotsieve.stream.kafka.ranges import RangeReader, partitions_of, read_spans, spans_held
 from spotsieve.stream.kafka.topics import topic_facts
 from spotsieve.stream.service.pages.microbatch import input_message
 from spotsieve.stream.sign.intake import Decoder
@@ -45,10 +44,8 @@ async def save_pages(settings: Settings, out: OutputFile, limit: int, say: Calla
     facts = await topic_facts(settings, [topic])
     if topic not in facts:
         raise SettingError("topics.input", "does not exist on the broker", topic, "set it to the topic of the pages")
-    partitions = [TopicPartition(topic, number) for number in range(facts[topic].partitions)]
-    isolation = settings.kafka.isolation_level
-    async with RangeReader(settings, {}, f"looking at {topic}", isolation) as reader:
-        ranges = await reader.held(partitions)
+    partitions, isolation = partitions_of(topic, facts[topic].partitions), settings.kafka.isolation_level
+    ranges = await spans_held(settings, partitions, f"looking at {topic}", isolation)
     per_partition = -(-limit // len(partitions))
     spans = {partition: (max(first, end - per_partition), end) for partition, (first, end) in ranges.items()}
     total = sum(end - first for first, end in spans.values())
@@ -94,24 +91,17 @@ async def read_verdicts(settings: Settings, take: Callable[[Statement], None], o
             raise SettingError(
                 f"topics.{role}", "does not exist on the broker", name, "set it to the topic of the service"
             )
-        partitions = [TopicPartition(name, number) for number in range(facts[name].partitions)]
         step = f"reading {name}"
-        async with RangeReader(settings, {}, step) as bounds:
-            spans = await bounds.held(partitions)
-        total = sum(end - first for first, end in spans.values())
-        async with RangeReader(settings, spans, step) as reader:
-            async for fetched in reader.batches():
-                for message in (message for messages in fetched.values() for message in messages):
-                    if message.value is None:
-                        continue  # a tombstone is no page
-                    emitted = role == "novel"
-                    statement = _header_statement(message, decoder) if emitted else read_statement(message.value)
-                    if statement is None:
-                        others += 1
-                    elif not emitted or statement.verdict != DUPLICATE:
-                        take(statement)  # with mode = "annotate" a duplicate is in both topics
-                left = sum(end - reader.positions[partition] for partition, (_, end) in spans.items())
-                on_progress(step, total - left, total)
+        spans = await spans_held(settings, partitions_of(name, facts[name].partitions), step)
+        async for message in read_spans(settings, spans, step, on_progress):
+            if message.value is None:
+                continue  # a tombstone is no page
+            emitted = role == "novel"
+            statement = _header_statement(message, decoder) if emitted else read_statement(message.value)
+            if statement is None:
+                others += 1
+            elif not emitted or statement.verdict != DUPLICATE:
+                take(statement)  # with mode = "annotate" a duplicate is in both topics
     return others
 
 

@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.stream.base.errors import BrokerError
+from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import client_options, stop_client
 from spotsieve.stream.kafka.driver.clients import KafkaConsumer, check_alive
@@ -19,6 +20,33 @@ from spotsieve.stream.kafka.watch import Backoff
 FETCH_TIMEOUT_MS = 500
 Spans = dict[TopicPartition, tuple[int, int]]
 Fetched = Mapping[TopicPartition, list[ConsumerRecord]]
+
+
+def partitions_of(topic: str, count: int) -> list[TopicPartition]:
+    """The first partitions of a topic, 0 to count - 1."""
+    return [TopicPartition(topic, number) for number in range(count)]
+
+
+async def spans_held(
+    settings: Settings, partitions: list[TopicPartition], step: str, isolation_level: str = "read_committed"
+) -> Spans:
+    """The first offset and the end offset of each partition, as RangeReader.held() finds them with these parameters."""
+    async with RangeReader(settings, {}, step, isolation_level) as reader:
+        return await reader.held(partitions)
+
+
+async def read_spans(
+    settings: Settings, spans: Spans, step: str, on_progress: OnProgress, isolation_level: str = "read_committed"
+) -> AsyncIterator[ConsumerRecord]:
+    """The messages of ranges; the progress in offsets after each fetch. The parameters are those of RangeReader."""
+    total = sum(end - first for first, end in spans.values())
+    async with RangeReader(settings, spans, step, isolation_level) as reader:
+        async for fetched in reader.batches():
+            for messages in fetched.values():
+                for message in messages:
+                    yield message
+            left = sum(end - reader.positions[partition] for partition, (_, end) in spans.items())
+            on_progress(step, total - left, total)
 
 
 class RangeReader:

@@ -15,7 +15,7 @@ from spotsieve.stream.base.settings.model import InputSettings, Settings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.insight.migrate.record_move import Migration
 from spotsieve.stream.insight.replay.input import MessageBuffer
-from spotsieve.stream.kafka.ranges import RangeReader
+from spotsieve.stream.kafka.ranges import RangeReader, partitions_of, spans_held
 from spotsieve.stream.kafka.topics import topic_facts
 from spotsieve.stream.service.log.skips import log_records
 from spotsieve.stream.service.pages.microbatch import MicroBatch, input_message, sign
@@ -99,9 +99,7 @@ class PageSigner:
         await self._close()
         name = self._settings.topics.input
         facts = (await topic_facts(self._settings, [name]))[name]
-        partitions = [TopicPartition(name, number) for number in range(facts.partitions)]
-        async with RangeReader(self._settings, {}, _STEP) as bounds:
-            spans = await bounds.held(partitions)
+        spans = await spans_held(self._settings, partitions_of(name, facts.partitions), _STEP)
         reader = RangeReader(self._settings, spans, _STEP, self._settings.kafka.isolation_level)
         self._reader = await reader.__aenter__()
         self._buffer = MessageBuffer(self._reader)

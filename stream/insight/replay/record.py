@@ -1,6 +1,6 @@
 """Reads the recorded order and verdicts of a range: from the log and from the output topics."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import orjson
 from aiokafka import TopicPartition
@@ -8,21 +8,19 @@ from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.log.record import decode
 from spotsieve.stream.base.errors import DamagedRecord, RejectReason
+from spotsieve.stream.base.progress import OnProgress
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import page_of_id
 from spotsieve.stream.insight.replay.comparison import OTHER_TOPIC, UNKNOWN_ORIGINAL, PageOutcome, RecordedOutcomes
 from spotsieve.stream.insight.replay.order import LogOrder
-from spotsieve.stream.kafka.ranges import RangeReader
+from spotsieve.stream.kafka.ranges import RangeReader, partitions_of, read_spans, spans_held
 from spotsieve.stream.kafka.topics import TopicFacts
 from spotsieve.stream.service.log.skips import log_span
-
-OnRead = Callable[[str, int, int], None]
-"""on_read(step, done, total), in messages of a topic."""
 
 _OUTCOMES = {outcome.label: outcome for outcome in (PageOutcome.NOVEL, PageOutcome.DUPLICATE, PageOutcome.UNCHECKED)}
 
 
-async def read_log(settings: Settings, order: LogOrder, on_read: OnRead) -> tuple[list[str], bytes | None]:
+async def read_log(settings: Settings, order: LogOrder, on_read: OnProgress) -> tuple[list[str], bytes | None]:
     """Read the order of the range from the log; -> (notices for people, settings digest of the log).
 
     Raises DamagedRecord for a damaged record that is not skipped, BrokerError, BrokerTrouble.
@@ -66,7 +64,11 @@ async def read_log(settings: Settings, order: LogOrder, on_read: OnRead) -> tupl
 
 
 async def read_recorded(
-    settings: Settings, facts: Mapping[str, TopicFacts], order: LogOrder, recorded: RecordedOutcomes, on_read: OnRead
+    settings: Settings,
+    facts: Mapping[str, TopicFacts],
+    order: LogOrder,
+    recorded: RecordedOutcomes,
+    on_read: OnProgress,
 ) -> list[str]:
     """Read the recorded verdicts from the output topics; -> notices for people.
 
@@ -80,19 +82,12 @@ async def read_recorded(
         if role not in facts:
             notices.append(f"topics.{role} {name!r} does not exist: its verdicts are unknown")
             continue
-        partitions = [TopicPartition(name, number) for number in range(facts[role].partitions)]
         step = f"reading {name}"
-        async with RangeReader(settings, {}, step) as bounds:
-            spans = await bounds.held(partitions)
-        total = sum(end - first for first, end in spans.values())
+        spans = await spans_held(settings, partitions_of(name, facts[role].partitions), step)
         if any(first for first, _ in spans.values()):
             notices.append(f"{name} has lost its first messages (retention): their verdicts are unknown")
-        async with RangeReader(settings, spans, step) as reader:
-            async for fetched in reader.batches():
-                for records in fetched.values():
-                    for record in records:
-                        _note(role, record, order, recorded)
-                on_read(step, total - sum(end - reader.positions[at] for at, (_, end) in spans.items()), total)
+        async for message in read_spans(settings, spans, step, on_read):
+            _note(role, message, order, recorded)
     return notices
 
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiokafka import TopicPartition
 from aiokafka.structs import ConsumerRecord
 
 from spotsieve.state.index import CommitMark
@@ -42,7 +41,7 @@ from spotsieve.stream.insight.replay.output import open_sink
 from spotsieve.stream.insight.replay.range import Bound, RangePlaces, span
 from spotsieve.stream.insight.replay.record import read_log, read_recorded
 from spotsieve.stream.insight.replay.report import ReplayReport
-from spotsieve.stream.kafka.ranges import RangeReader, Spans
+from spotsieve.stream.kafka.ranges import RangeReader, Spans, partitions_of
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES, OUTPUT_ROLES, check_topic_names, topic_facts, topic_names
 from spotsieve.stream.service.log.skips import first_record
 from spotsieve.stream.service.pages.microbatch import POISON, REJECTED, TOMBSTONE, MicroBatch, message_bytes, sign
@@ -246,7 +245,7 @@ class Replay:
     async def _range(self, count: int) -> Spans:
         """The offsets to replay, by partition. Raises SettingError if the range is empty."""
         request, name = self._request, self._settings.topics.input
-        partitions = [TopicPartition(name, number) for number in range(count)]
+        partitions = partitions_of(name, count)
         for flag, bound in (("--from", request.first), ("--to", request.end)):
             unknown = sorted(set(bound.by_partition) - set(range(count))) if bound else []
             if unknown:

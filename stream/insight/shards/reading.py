@@ -15,7 +15,7 @@ from spotsieve.stream.base.settings.digest import settings_digest, verdict_setti
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import administrator, client_options, resolver_group
 from spotsieve.stream.kafka.errors import explain_error
-from spotsieve.stream.kafka.ranges import RangeReader, Spans
+from spotsieve.stream.kafka.ranges import RangeReader, Spans, partitions_of, spans_held
 from spotsieve.stream.kafka.topics import names_of, topic_facts
 from spotsieve.stream.service.log.skips import first_identity
 from spotsieve.stream.service.roles.round_messages import message_of
@@ -92,8 +92,7 @@ async def read_cluster_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSi
     await _partition_counts(settings)
     log = await first_identity(settings)
     topic, requests = (TopicPartition(name, 0) for name in (settings.topics.verdicts, settings.topics.matches))
-    async with RangeReader(settings, {}, STEP) as bounds:
-        spans = await bounds.held([topic, requests])
+    spans = await spans_held(settings, [topic, requests], STEP)
     verdicts = await _read_verdicts(settings, log, topic, spans[topic])
     cluster_size, (begin, end) = cluster_size_of(verdicts), spans[requests]
     # A new resolver reads from the responses to the newest round on. All requests before them are answered.
@@ -106,8 +105,7 @@ async def read_cluster_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSi
 async def read_begins(settings: Settings) -> dict[str, int]:
     """The first offsets of the log and of `verdicts`, by name of the topic. Raises BrokerError."""
     topics = [TopicPartition(name, 0) for name in (settings.topics.log, settings.topics.verdicts)]
-    async with RangeReader(settings, {}, STEP) as bounds:
-        return {topic.topic: begin for topic, (begin, _) in (await bounds.held(topics)).items()}
+    return {topic.topic: begin for topic, (begin, _) in (await spans_held(settings, topics, STEP)).items()}
 
 
 async def read_ends(settings: Settings, now_ms: int) -> TopicEnds:
@@ -115,8 +113,8 @@ async def read_ends(settings: Settings, now_ms: int) -> TopicEnds:
     partitions, log = await _partition_counts(settings), await first_identity(settings)
     topics = settings.topics
     signatures, verdicts = TopicPartition(topics.log, 0), TopicPartition(topics.verdicts, 0)
-    matches = [TopicPartition(topics.matches, number) for number in range(partitions["matches"])]
-    pages = [TopicPartition(topics.input, number) for number in range(partitions["input"])]
+    matches = partitions_of(topics.matches, partitions["matches"])
+    pages = partitions_of(topics.input, partitions["input"])
     async with RangeReader(settings, {}, STEP) as bounds:
         spans = await bounds.held([signatures, verdicts, *matches, *pages])
         records = await _read_verdicts(settings, log, verdicts, spans[verdicts])
@@ -208,8 +206,7 @@ async def log_of_rounds(settings: Settings) -> LogIdentity:
     if log is not None:
         return log
     topic = TopicPartition(settings.topics.verdicts, 0)
-    async with RangeReader(settings, {}, STEP) as bounds:
-        span = (await bounds.held([topic]))[topic]
+    span = (await spans_held(settings, [topic], STEP))[topic]
     records = await _read_verdicts(settings, log, topic, span)
     return records[-1].message.record.log if records else NO_LOG
 

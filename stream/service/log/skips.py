@@ -16,7 +16,7 @@ from spotsieve.state.log.record import LogRecord, decode, encode_skip, first_of_
 from spotsieve.stream.base.errors import DamagedRecord, SettingError, SettingsMismatch, StateError
 from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.kafka.ranges import RangeReader
+from spotsieve.stream.kafka.ranges import RangeReader, spans_held
 from spotsieve.stream.kafka.topics import check_topics
 from spotsieve.stream.service.log.writer import append_records, check_log_topic
 from spotsieve.stream.sharding.records.frame import OWN_TOPICS
@@ -129,8 +129,7 @@ async def log_identity(settings: Settings, place: str) -> LogIdentity | None:
 async def log_span(settings: Settings) -> tuple[int, int]:
     """The first offset in the log and its end offset. Raises BrokerError, BrokerTrouble."""
     partition = TopicPartition(settings.topics.log, 0)
-    async with RangeReader(settings, {}, _STEP) as reader:
-        return (await reader.held([partition]))[partition]
+    return (await spans_held(settings, [partition], _STEP))[partition]
 
 
 async def log_records(settings: Settings, first: int, end: int | None) -> AsyncIterator[tuple[int, bytes]]:

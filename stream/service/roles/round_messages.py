@@ -17,6 +17,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import round_consumer, stop_client
 from spotsieve.stream.kafka.driver.clients import check_alive
 from spotsieve.stream.kafka.errors import Decision, decision, final_error
+from spotsieve.stream.kafka.ranges import partitions_of
 from spotsieve.stream.kafka.watch import Backoff, Waits
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.service.log.skips import log_identity
@@ -48,7 +49,7 @@ class RoundReader:
         self._shards = shards
         self._backoff = Backoff()
         self._verdicts = TopicPartition(settings.topics.verdicts, 0)
-        self._matches = [TopicPartition(settings.topics.matches, number) for number in range(shards or 0)]
+        self._matches = partitions_of(settings.topics.matches, shards or 0)
         self._consumer: AIOKafkaConsumer = round_consumer(settings)
         self._passed = False
         self.log: LogIdentity | None = None
@@ -102,7 +103,7 @@ class RoundReader:
         before = [self._verdicts, *self._matches]
         positions = {one: await self._consumer.position(one) for one in before}
         paused = self._consumer.paused()
-        self._matches = [TopicPartition(self._settings.topics.matches, number) for number in range(shards)]
+        self._matches = partitions_of(self._settings.topics.matches, shards)
         added = [one for one in self._matches if one not in positions]
         try:
             positions |= await self._consumer.end_offsets(added) if added else {}
