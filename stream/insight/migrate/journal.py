@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from spotsieve.state.directory import make_directory, open_file
+from spotsieve.state.directory import make_directory, open_file, write_atomically
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.base.errors import SettingError, StateError, write_advice
 from spotsieve.stream.base.settings.model import InputSettings
@@ -154,7 +154,6 @@ class Journal:
             ) from None
 
     def _save(self, lengths: tuple[int, int]) -> None:
-        partial = self.folder / f"{_JOURNAL_FILE}.partial"
         fields = {
             "run": self._run,
             "record": self.record,
@@ -163,9 +162,7 @@ class Journal:
             "unsent_bytes": lengths[1],
             "counts": self.counts,
         }
-        with open_file(partial, "wb") as file:
-            file.write(orjson.dumps(fields))
-        partial.replace(self.folder / _JOURNAL_FILE)
+        write_atomically(self.folder / _JOURNAL_FILE, orjson.dumps(fields))
 
 
 def _size(file: BinaryIO) -> int:

@@ -213,7 +213,7 @@ class OutputBuilder:
             "page": {"id": page, "url": url[:most].decode("utf-8", "replace")},
             "duplicate_of": {
                 "id": original.id[:most],
-                "page": page_id_text(original.source, original.partition, original.offset),
+                "page": original.page_id,
                 "url": original.url[:most],
                 "event_time_ms": original.event_time_ms,
             },

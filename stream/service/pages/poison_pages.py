@@ -1,7 +1,6 @@
 """Logs and counts poison pages, and saves their messages in a bounded folder for a bug report."""
 
 import base64
-import os
 import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 import orjson
 from aiokafka.structs import ConsumerRecord
 
+from spotsieve.state.directory import make_directory, open_file
+from spotsieve.stream.base.signature import page_id_text
 from spotsieve.stream.engine import ApplyResult
 from spotsieve.stream.observe.logs import logger
 from spotsieve.stream.observe.metrics import Metrics
@@ -19,7 +20,6 @@ FOLDER = "internal-errors"
 """Folder in the state directory."""
 MOST_FILES = 100
 MOST_BYTES = 64 * 2**20
-PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
 def poison_messages(batch: MicroBatch, applied: Iterable[ApplyResult]) -> Iterator[tuple[ConsumerRecord, PageFault]]:
@@ -47,7 +47,7 @@ class PoisonPageFolder:
             self.metrics.poison_pages.labels(fault.step).inc()
             logger().error(
                 "a defect of Spotsieve stopped this page; it is emitted unchecked; please report the saved file",
-                page=f"{message.topic}/{message.partition}/{message.offset}",
+                page=page_id_text(message.topic, message.partition, message.offset),
                 step=fault.step,
                 kept=self._save(message, fault),
                 exc_info=fault.error,
@@ -61,11 +61,11 @@ class PoisonPageFolder:
         path = self.folder / f"{message.topic}-{message.partition}-{message.offset}.json"
         content = orjson.dumps(_report(message, fault))
         try:
-            self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            make_directory(self.folder)
             sizes = [file.stat().st_size for file in self.folder.iterdir() if file != path]
             if len(sizes) >= MOST_FILES or sum(sizes) + len(content) > MOST_BYTES:
                 return None
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as file:
+            with open_file(path, "wb") as file:
                 file.write(content)
         except OSError as error:
             logger().warning(
@@ -79,7 +79,7 @@ class PoisonPageFolder:
 
 def _report(message: ConsumerRecord, fault: PageFault) -> dict[str, object]:
     return {
-        "page": f"{message.topic}/{message.partition}/{message.offset}",
+        "page": page_id_text(message.topic, message.partition, message.offset),
         "timestamp_ms": message.timestamp,
         "step": fault.step,
         "traceback": "".join(traceback.format_exception(fault.error)),

@@ -18,7 +18,7 @@ from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.memory import memory_state
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
-from spotsieve.stream.base.signature import page_ids_at
+from spotsieve.stream.base.signature import page_id_text, page_ids_at
 from spotsieve.stream.base.tasks import race
 from spotsieve.stream.engine.warmup import EDITED, STORY
 from spotsieve.stream.judge.rules import Limits
@@ -83,7 +83,7 @@ def log_poison_pages(round_: Round, errors: Mapping[int, Exception]) -> None:
     logger().error(
         "a defect of Spotsieve stopped these pages; their round continues without them; please report the file that "
         "their worker saves",
-        pages=[f"{source}/{partition}/{offset}" for source, partition, offset in page_ids],
+        pages=[page_id_text(*page_id) for page_id in page_ids],
         number=len(rows),
         exc_info=errors[rows[0]],
     )
