@@ -27,6 +27,7 @@ from spotsieve.stream.cli.options import (
     file_name,
     other_states,
     settings_of,
+    whole_number_within,
 )
 
 if TYPE_CHECKING:
@@ -217,10 +218,7 @@ def _print_summary(summary: "FilterSummary", as_json: bool) -> int:
 def _count(text: str) -> int:
     from spotsieve.stream.sharding.shares import MOST_SHARDS
 
-    number = int(text) if text.isdecimal() else 0
-    if not 1 <= number <= MOST_SHARDS:
-        raise argparse.ArgumentTypeError(f"must be 1..{MOST_SHARDS}, got {text!r}")
-    return number
+    return whole_number_within(text, 1, MOST_SHARDS, f"1..{MOST_SHARDS}")
 
 
 def _check_outputs(outputs: dict[str, str | None], states: Sequence[Path | None]) -> None:

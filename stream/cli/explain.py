@@ -16,6 +16,7 @@ from spotsieve.stream.cli.options import (
     add_settings_arguments,
     add_timeout_argument,
     check_names,
+    check_rereadable,
     directory,
     file_name,
     local_file,
@@ -121,10 +122,7 @@ def _explained(options: argparse.Namespace) -> "Explanation":
             return _without_state(options, files)
         from spotsieve.state.still.reading import read_only_state
 
-        def on_progress(what: str, done: int, of: int) -> None:
-            line.say(f"{what}: {done:,} of {of:,}")
-
-        with read_only_state(options.state, options.timeout, on_progress) as state:
+        with read_only_state(options.state, options.timeout, line.update_step) as state:
             return _in_state(options, files, state)
 
 
@@ -132,9 +130,7 @@ def _inputs(names: "Sequence[str]") -> "Sequence[Input]":
     """The files of --pages, which are read twice. Raises SettingError, InputError."""
     if not names:
         return ()
-    if "-" in names:
-        rule = "must be files that can be read again"
-        raise SettingError("--pages", rule, "-", "write standard input to a file first")
+    check_rereadable("--pages", names)
     from spotsieve.stream.files import check_inputs
 
     return check_inputs(names)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Flags
 
+LONGEST_NUMBER = 19
+"""Numbers with fewer digits fit into 64 bits."""
 RARE = "rare"
 """The attribute of an option that --help leaves out."""
 
@@ -114,6 +116,14 @@ def number_within(text: str, least: float, most: float, rule: str) -> float:
     return number
 
 
+def whole_number_within(text: str, least: int, most: float, rule: str) -> int:
+    """The whole number that a flag has as its value. rule: what it must be  Raises ArgumentTypeError."""
+    digits = text if text.isascii() and text.isdecimal() and len(text) < LONGEST_NUMBER else "-1"
+    if not least <= int(digits) <= most:
+        raise argparse.ArgumentTypeError(f"must be {rule}, got {text!r}")
+    return int(digits)
+
+
 def add_text_argument(parser: argparse.ArgumentParser) -> None:
     """Add the flag --text."""
     parser.add_argument(
@@ -182,6 +192,12 @@ def check_stdin_name(options: argparse.Namespace) -> None:
     if options.stdin_name != "-" and "-" not in options.files:
         rule, then = "needs standard input among the files", "name it -, or leave --stdin-name out"
         raise SettingError("--stdin-name", rule, options.stdin_name, then)
+
+
+def check_rereadable(flag: str, names: Sequence[str]) -> None:
+    """Raises SettingError if one of the files, which are read several times, is standard input."""
+    if "-" in names:
+        raise SettingError(flag, "must be files that can be read again", "-", "write standard input to a file first")
 
 
 # Settings
@@ -390,8 +406,7 @@ def estimated(
     from spotsieve.stream.research.labelling.estimates import estimate
 
     names = [str(name) for name in getattr(options, "files", None) or options.sets]
-    if "-" in names:
-        raise SettingError("FILES", "must be files that can be read again", "-", "write standard input to a file first")
+    check_rereadable("FILES", names)
     inputs = check_inputs(names)
     with contextlib.closing(ProgressLine(sys.stderr, total_bytes(inputs))) as line:
         compile_for(choices, line.say)

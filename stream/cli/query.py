@@ -101,11 +101,7 @@ def run(options: argparse.Namespace) -> int:
     line = ProgressLine(sys.stderr, total_bytes(inputs))
     summary = FilterSummary(files=len(inputs))
     with contextlib.closing(line), contextlib.ExitStack() as closing:
-
-        def on_progress(what: str, done: int, of: int) -> None:
-            line.say(f"{what}: {done:,} of {of:,}")
-
-        state = closing.enter_context(read_only_state(options.state, options.timeout, on_progress))
+        state = closing.enter_context(read_only_state(options.state, options.timeout, line.update_step))
         settings = settings_of_state(options, state)
         query = StateQuery(state, settings)
         compile_kernels(scheme_of(settings.scheme), line.say)

@@ -13,6 +13,7 @@ from spotsieve.stream.cli.options import (
     add_scheme_arguments,
     add_settings_arguments,
     check_names,
+    check_rereadable,
     local_file,
     save_newest,
     settings_of,
@@ -117,8 +118,7 @@ def _check(options: argparse.Namespace) -> None:
     options.newest = NEWEST_PAGES if options.newest is None else options.newest
     if options.newest < 1:
         raise SettingError("--newest", "must be at least 1", options.newest, f"{NEWEST_PAGES} pages give enough pairs")
-    if "-" in options.files:
-        raise SettingError("FILES", "must be files that can be read again", "-", "write standard input to a file first")
+    check_rereadable("FILES", options.files)
     if not 1 <= options.pairs <= MAX_PAIRS:
         raise SettingError(
             "--pairs", f"must be in 1..{MAX_PAIRS}", options.pairs, "200 pairs take about an hour to label"

@@ -6,6 +6,7 @@ Imports of the state stand inside the functions: `--help` must not load RocksDB.
 import argparse
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from spotsieve.stream.cli.options import (
     local_file,
     progress_line,
     show_json,
+    whole_number_within,
 )
 
 if TYPE_CHECKING:
@@ -190,12 +192,7 @@ def _add_snapshot_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _outcome(text: str) -> int:
-    """The value of --after-outcome. Raises ArgumentTypeError."""
-    if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(
-            f"must be an offset of topics.verdicts (spotsieve shards status), got {text!r}"
-        )
-    return int(text)
+    return whole_number_within(text, 0, math.inf, "an offset of topics.verdicts (spotsieve shards status)")
 
 
 def _snapshot(options: argparse.Namespace) -> int:

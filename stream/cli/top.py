@@ -5,7 +5,7 @@ import sys
 import time
 
 from spotsieve.stream.base.errors import EXIT_OK
-from spotsieve.stream.cli.options import number_within
+from spotsieve.stream.cli.options import number_within, whole_number_within
 
 HERE = "127.0.0.1:9464"
 ABOUT = """Shows pages per second, the share of dropped pages, the lag, the stages, and the hosts with most dropped
@@ -55,6 +55,4 @@ def _seconds(text: str) -> float:
 
 
 def _hosts(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 4):
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 999, got {text!r}")
-    return int(text)
+    return whole_number_within(text, 0, 999, "a whole number from 0 to 999")

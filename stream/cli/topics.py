@@ -1,6 +1,7 @@
 """`spotsieve topics` creates or checks the topics, saves pages, or skips a damaged record of the log."""
 
 import argparse
+import math
 
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.terminal import show
@@ -12,6 +13,7 @@ from spotsieve.stream.cli.options import (
     file_name,
     save_newest,
     settings_of,
+    whole_number_within,
 )
 
 
@@ -95,18 +97,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _offset(text: str) -> int:
-    """A whole number from 0. Raises ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
-    return int(text)
+    return whole_number_within(text, 0, math.inf, "a whole number from 0")
 
 
 def _count(text: str) -> int:
-    """A whole number from 1. Raises ArgumentTypeError."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
-    return number
+    return whole_number_within(text, 1, math.inf, "a whole number from 1")
