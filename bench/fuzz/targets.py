@@ -51,9 +51,10 @@ from spotsieve.stream.base.progress import ignore_progress
 from spotsieve.stream.base.settings.model import FieldPaths, InputSettings
 from spotsieve.stream.base.settings.runtime import MOST_ROUND_PAGES
 from spotsieve.stream.base.signature import Signatures, SignatureStatus
+from spotsieve.stream.files.file_format import Capture
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
-from spotsieve.stream.files.warc import Capture, capture_of, split_warc
+from spotsieve.stream.files.warc import capture_of, split_warc
 from spotsieve.stream.files.warc.http import HttpResponse, read_http
 from spotsieve.stream.sharding.records.frame import ColumnReader, decode_body, decode_round_record, encode_round_record
 from spotsieve.stream.sign.features.sieve import SieveSettings, sieve_pages

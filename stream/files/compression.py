@@ -196,7 +196,7 @@ def read_chunks(source: Source, name: str, members: GzipMembers | None = None) -
     except (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # An error of the disk, not damage to the file.
-        raise _damaged(name, kind, str(error)) from None
+        raise damaged_file(name, kind, str(error)) from None
 
 
 def _read_head(source: Source) -> bytes:
@@ -241,10 +241,11 @@ def _decompress(
                     decompressor, started = new(), False
         data = source.read(READ_BYTES)
     if started:
-        raise _damaged(name, kind, "the file ends in the middle")
+        raise damaged_file(name, kind, "the file ends in the middle")
 
 
-def _damaged(name: str, kind: str, reason: str) -> InputError:
+def damaged_file(name: str, kind: str, reason: str) -> InputError:
+    """The InputError for a file whose records before the damage were read. kind: its compression or format"""
     return InputError(
         name,
         f"is damaged {kind}: {reason}",

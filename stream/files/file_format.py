@@ -115,6 +115,30 @@ class FileContent:
     max_record_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The page in a record of a web archive.
+
+    time_ms: the fetch time in ms since the epoch
+    status: of the HTTP response; None where the record holds none
+    headers: those of the record before those of the HTTP response, which a stranger wrote, by names in lower case
+    encoded: the payload as sent, if `body` is only a part of it; None for a whole payload
+    """
+
+    url: str
+    content_type: str | None
+    body: bytes
+    time_ms: int
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
+    encoded: bytes | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the whole payload was stored and could be decoded."""
+        return self.encoded is None
+
+
 class Intake:
     """Makes pages from the records of one input, by its settings. The methods raise PageError for a rejected record."""
 
@@ -143,38 +167,21 @@ class Intake:
         message = Message(None, record.raw, (), self._source, partition, record.number, self.written_ms)
         return self._decoder.decode(message) if fields is None else self._decoder.decode_fields(fields, message)
 
-    def page_of_capture(
-        self,
-        record: Record,
-        *,
-        body: bytes,
-        url: str,
-        content_type: str | None,
-        time_ms: int,
-        status: int | None,
-        headers: Mapping[str, str],
-        encoded: bytes | None,
-    ) -> Page:
-        """The page in a record of a web archive.
-
-        time_ms: the fetch time in ms since the epoch
-        status: the HTTP status; None without an HTTP response
-        headers: the headers by their names in lower case
-        encoded: the payload as sent, if `body` is only a part of it; None for a whole page
-        """
+    def page_of_capture(self, record: Record, capture: Capture) -> Page:
+        """The page in a record of a web archive."""
         return make_page(
-            body,
+            capture.body,
             source=self._source,
             partition=content_number(record.raw),
             offset=record.number,
-            url=url,
-            content_type=content_type,
-            event_time_ms=time_ms,
+            url=capture.url,
+            content_type=capture.content_type,
+            event_time_ms=capture.time_ms,
             latest_ms=self.written_ms,
-            filtered=self._acceptance.filtered(status, content_type),
+            filtered=self._acceptance.filtered(capture.status, capture.content_type),
             max_page_bytes=self.max_page_bytes,
-            rank=self._ranks.find({}, headers),
-            encoded=encoded,
+            rank=self._ranks.find({}, capture.headers),
+            encoded=capture.encoded,
         )
 
 

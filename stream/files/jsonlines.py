@@ -10,7 +10,6 @@ from spotsieve.stream.base.errors import InputError, RejectReason
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.files.compression import CompressedStream
 from spotsieve.stream.files.file_format import (
-    MAX_RECORD_BYTES,
     FileContent,
     FileFormat,
     FileRecord,
@@ -84,7 +83,7 @@ class _LineWriter(FormatWriter):
 JSON_LINES = JsonLines()
 
 
-def split_lines(chunks: Iterator[bytes], max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[Record]:
+def split_lines(chunks: Iterator[bytes], max_record_bytes: int) -> Iterator[Record]:
     """The lines of a file as records, without line feeds and without a byte order mark at the beginning.
 
     A line longer than max_record_bytes gets the fault TOO_LARGE and keeps its first SHOWN_BYTES. A line that damage to

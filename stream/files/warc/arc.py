@@ -15,6 +15,7 @@ from warcio.statusandheaders import StatusAndHeadersParserException
 from warcio.timeutils import timestamp_to_iso_date
 
 from spotsieve.stream.base.errors import InputError, RejectReason
+from spotsieve.stream.files.compression import damaged_file
 from spotsieve.stream.files.file_format import Record, too_large
 from spotsieve.stream.files.warc.http import is_response
 from spotsieve.stream.files.warc.records import build_record
@@ -46,13 +47,7 @@ def split_arc(chunks: Iterator[bytes], name: str, max_record_bytes: int) -> Iter
             yield _record_of(capture, number, max_record_bytes)
             number += 1
     except (ArchiveLoadFailed, StatusAndHeadersParserException, EOFError) as error:
-        text = " ".join(str(error).split())[:200]
-        raise InputError(
-            name,
-            f"is damaged ARC: {text}",
-            None,
-            "the records before the damage were read; get the file again, and repeat the command",
-        ) from None
+        raise damaged_file(name, "ARC", " ".join(str(error).split())[:200]) from None
 
 
 class _Captures(ARCIterator):  # type: ignore[misc]  # warcio has no annotations

@@ -126,18 +126,7 @@ class Warc(FileFormat):
     def decode(self, file_record: FileRecord, intake: Intake) -> Page | None:
         """The page of a response, resource or conversion; None for any other record."""
         capture = capture_of(file_record.record.raw, intake.max_page_bytes, intake.written_ms, intake.companion_uris)
-        if capture is None:
-            return None
-        return intake.page_of_capture(
-            file_record.record,
-            body=capture.body,
-            url=capture.url,
-            content_type=capture.content_type,
-            time_ms=capture.time_ms,
-            status=capture.status,
-            headers=capture.headers,
-            encoded=capture.encoded,
-        )
+        return None if capture is None else intake.page_of_capture(file_record.record, capture)
 
     def is_about_page(self, record: Record, intake: Intake) -> bool:
         """Whether the URI of a record matches input.companion_uris."""

@@ -9,14 +9,14 @@ import re
 import uuid
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import xxhash
 
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.files.compression import GzipMembers
-from spotsieve.stream.files.file_format import MAX_RECORD_BYTES, SHOWN_BYTES, Record, too_large
+from spotsieve.stream.files.file_format import MAX_RECORD_BYTES, SHOWN_BYTES, Capture, Record, too_large
 from spotsieve.stream.files.warc.http import find_header, header_end, is_response, read_fields, read_http
 from spotsieve.stream.sign.intake.fields import read_time
 
@@ -29,29 +29,6 @@ _COMPANION_TYPES = frozenset({"resource", "conversion", "metadata"})
 _PART_FIELDS = ("warc-truncated", "warc-segment-number")
 """Fields of a record that holds only the beginning of a payload."""
 _HTTP_TYPES = ("application/http", "message/http")
-
-
-@dataclass(frozen=True, slots=True)
-class Capture:
-    """The page in a WARC record.
-
-    status: of the HTTP response; None where the record holds none
-    encoded: the payload as sent, if `body` is only a part of it; None for a whole payload
-    headers: those of the record before those of the HTTP response, which a stranger wrote, by names in lower case
-    """
-
-    url: str
-    content_type: str | None
-    body: bytes
-    time_ms: int
-    status: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, compare=False)
-    encoded: bytes | None = None
-
-    @property
-    def whole(self) -> bool:
-        """Whether the whole payload was stored and could be decoded."""
-        return self.encoded is None
 
 
 def split_warc(

@@ -169,9 +169,9 @@ def run_description(
     settings: InputSettings,
     inputs: Sequence[Input],
     outputs: Mapping[str, str | None],
-    against: Sequence[Path] = (),
-    with_clusters: bool = False,
-    with_text: bool = False,
+    against: Sequence[Path],
+    with_clusters: bool,
+    with_text: bool,
 ) -> dict[str, Any]:
     """Content of run.json for a new run. A run can only be continued with equal settings, inputs, outputs and states.
 

@@ -12,8 +12,8 @@ import zstandard
 
 from spotsieve.stream.base.errors import InputError, PageError, RejectReason
 from spotsieve.stream.base.settings.model import InputSettings
-from spotsieve.stream.files.file_format import Record
-from spotsieve.stream.files.warc import Capture, capture_of, closed, split_warc
+from spotsieve.stream.files.file_format import Capture, Record
+from spotsieve.stream.files.warc import capture_of, closed, split_warc
 from spotsieve.stream.files.warc.formats import WARC
 from spotsieve.stream.sign.intake.content import Content, read_content_type
 from tests.fixtures.pages.warc_records import HTML, STATUS_LINES, chunked, http, warc
