@@ -4,9 +4,10 @@ import functools
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from spotsieve.stream.base.errors import SpotsieveError
 
@@ -50,6 +51,19 @@ def prepare_service() -> None:
 def command_line(module: str, arguments: Sequence[str] | None) -> str:
     """The command that repeats a measurement. arguments: those of its main(); None for those of the process"""
     return shlex.join(["python", "-m", module, *(sys.argv[1:] if arguments is None else arguments)])
+
+
+def outcome(wrong: Sequence[str]) -> str:
+    """The first sentence of a page. wrong: what does not hold"""
+    return f"DOES NOT HOLD: {'; '.join(wrong)}." if wrong else "All holds."
+
+
+def date_and_machine(machine: Mapping[str, Any]) -> str:
+    """The date and the machine of a measurement, without its last full stop. machine: from bench.speed.report"""
+    return (
+        f"on {datetime.now(UTC).date().isoformat()}: {machine['cores']} cores of\n"
+        f"{machine['cpu']}, {machine['system']}, Python {machine['python']}"
+    )
 
 
 def publish(page: Path, text: str, *, whole: bool) -> None:

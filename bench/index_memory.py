@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rocksdict import IngestExternalFileOptions, SstFileWriter
 
-from bench.command import MEASURED, command_line, publish
+from bench.command import MEASURED, command_line, date_and_machine, outcome, publish
 from bench.speed.report import machine
 from spotsieve.state.format.buckets import encode_buckets, encode_keys
 from spotsieve.state.index import Buckets
@@ -163,8 +162,6 @@ def document(
     cache_mb: int = DEFAULT_CACHE_MB,
 ) -> str:
     """The text of the document. load: the load average of the minute before, a sign of other programs"""
-    wrong = broken(looks, bare, cache_mb)
-    outcome = "All holds." if not wrong else "DOES NOT HOLD: " + "; ".join(wrong) + "."
     rows = "\n".join(
         f"| {look.pages:,} | {look.disk / 2**30:.2f} GiB | {look.rss / 2**20:.0f} | {look.cache / 2**20:.0f} | "
         f"{look.pinned / 2**20:.1f} | {look.memtables / 2**20:.0f} | {look.tables / 2**20:.1f} | {look.probe_us:.0f} | "
@@ -173,8 +170,8 @@ def document(
     )
     return f"""# Memory of the index
 
-{outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {host["cores"]} cores of
-{host["cpu"]}, {host["system"]}, Python {host["python"]}; before the start the load average was {load:.1f}.
+{outcome(broken(looks, bare, cache_mb))} Measured by `{command}` {date_and_machine(host)};
+before the start the load average was {load:.1f}.
 
 A state with `index.cache_mb` {cache_mb} and `index.write_buffer_mb` 32 is filled with made-up postings:
 {KEYS_A_PAGE} random keys a page, as the default scheme indexes them. They come as whole table files, a range of keys

@@ -15,13 +15,12 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from bench.command import reports_errors
+from bench.command import date_and_machine, outcome, reports_errors
 from bench.speed.report import machine
 from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 from spotsieve.stream.demo.localkafka.jars import CLASSIC_VERSION, RELEASE_VARIABLE
@@ -119,7 +118,6 @@ def document(
     wrong = [file for file, _, failed, *_ in rows if failed]
     if stable.doubled or stable.gaps:
         wrong.append("the race")
-    outcome = "All holds." if not wrong else "DOES NOT HOLD: " + ", ".join(wrong) + "."
     table = "\n".join(
         f"| `{file}` | {passed} | {failed} | {skipped} | {seconds:.0f} |"
         for file, passed, failed, skipped, seconds in rows
@@ -130,8 +128,7 @@ def document(
     )
     return f"""# Kafka 3.9 with the classic group coordinator
 
-{outcome} Measured on {datetime.now(UTC).date().isoformat()}: {host["cores"]} cores of
-{host["cpu"]}, {host["system"]}, Python {host["python"]}, Kafka {CLASSIC_VERSION},
+{outcome(wrong)} Measured {date_and_machine(host)}, Kafka {CLASSIC_VERSION},
 `group.coordinator.rebalance.protocols=classic`, `group.coordinator.new.enable=false`; before the start the load average
 was {load:.1f}. The tests are those of `make test`, which runs them on Kafka 4. This was run:
 

@@ -1,8 +1,8 @@
 """Writes docs/measured/large-state.md: the large state, and the effect of each RocksDB option on a smaller state."""
 
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from bench.command import date_and_machine, outcome
 from bench.large_state.judging import MIB, JudgingCosts
 from bench.large_state.variants import DEFAULTS, VARIANTS, LargeStatePlan, Variant
 
@@ -35,16 +35,13 @@ def document(
     small: VariantRuns, large: VariantRuns, command: str, host: dict[str, Any], loads: tuple[float, float]
 ) -> str:
     """The text of the document. loads: the load averages before and after, a sign of other programs"""
-    wrong = broken(large)
-    outcome = "All holds." if not wrong else "DOES NOT HOLD: " + "; ".join(wrong) + "."
     settings = DEFAULTS.settings(small.plan.pages, small.plan.buffer_mb)
     return f"""# A state larger than memory
 
-{outcome}
+{outcome(broken(large))}
 
 Measured by `{command}`
-on {datetime.now(UTC).date().isoformat()}: {host["cores"]} cores of
-{host["cpu"]}, {host["system"]}, Python {host["python"]}. The load average was {loads[0]:.1f} before and {loads[1]:.1f}
+{date_and_machine(host)}. The load average was {loads[0]:.1f} before and {loads[1]:.1f}
 after; where it is above the number of cores, other programs ran, and times on the clock are mostly theirs. Reads
 and bytes do not depend on them; CPU does, so the same work may differ by a fifth.
 

@@ -1,9 +1,9 @@
 """Writes docs/measured/partitions.md: what a worker with 1,000 partitions needs, and which bounds hold."""
 
 import os
-from datetime import UTC, datetime
 from typing import Any
 
+from bench.command import date_and_machine, outcome
 from bench.partitions.run import PartitionsPlan, PartitionsResult
 
 MOST_RSS_MIB = 1.2 * 1024
@@ -39,14 +39,12 @@ def document(found: PartitionsResult, plan: PartitionsPlan, command: str, machin
         ("a second worker: ready and all partitions open again after", f"{found.reopened_seconds:.1f} s"),
         ("of the first worker's new half, its own before", f"{found.stayed} of {found.movable}"),
     ]
-    wrong = broken(found)
-    outcome = "All holds." if not wrong else "DOES NOT HOLD: " + "; ".join(wrong) + "."
     table = "\n".join(f"| {what} | {figure} |" for what, figure in rows)
     return f"""# Many partitions
 
-{outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {machine["cores"]} cores of
-{machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}. Broker and workers share
-them; before the start the load average was {load:.1f}, and all of them ran at nice {os.nice(0)}.
+{outcome(broken(found))} Measured by `{command}` {date_and_machine(machine)}, Kafka
+{machine["kafka"]}. Broker and workers share them; before the start the load average was {load:.1f}, and
+all of them ran at nice {os.nice(0)}.
 
 A topic of {plan.partitions:,} partitions is filled with pages of {plan.page_bytes:,} bytes, {plan.partition_bytes:,}
 bytes a partition. The outputs have as many partitions. Then one worker starts, over TLS, under exactly_once, with the

@@ -10,13 +10,14 @@ from bench.command import MEASURED, reports_errors, say
 from bench.quality.extracts import Extracts
 from bench.quality.figures import PARTS, Figures, Run
 from bench.quality.keep import Part, keep, kept_parts, part_of, with_sections_of
-from bench.quality.ours import scheme_under, settings_with
+from bench.quality.ours import settings_with
 from bench.quality.plots import draw_plots
 from bench.quality.report import as_markdown
 from bench.quality.sets import find_sets, load_set
 from bench.targets import exit_code
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.engine.warmup import compile_kernels
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 QUICK_PAGES = 300
 ABOUT = (
@@ -62,7 +63,7 @@ def _measure(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if not folders:
         raise InputError("../shared/data", "must hold labelled sets", None, "name a set's folder with --sets")
     sets = [load_set(folder, QUICK_PAGES if options.quick else None) for folder in folders]
-    compile_kernels(scheme_under(settings))
+    compile_kernels(scheme_in_scope(settings))
     run = Run(sets, base, options.config, options.quick, say, Extracts(options.cache))
     figures = Figures()
     chosen = [name for name in PARTS if "all" in options.parts or name in options.parts]

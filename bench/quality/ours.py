@@ -55,17 +55,12 @@ def settings_with(overrides: Mapping[str, object], config: Path | None = None) -
     return load_settings(config, {}, overrides)
 
 
-def scheme_under(settings: Settings) -> Scheme:
-    """The scheme of the settings, with their policies."""
-    return scheme_in_scope(settings)
-
-
 def sign(pages: Sequence[Page], settings: Settings, scheme: Scheme | None = None) -> list[bytes]:
     """Log records of the pages, for `judge` under these settings or others that change only the judging.
 
     scheme: for measurements, another one than the settings name
     """
-    scheme = scheme or scheme_under(settings)
+    scheme = scheme or scheme_in_scope(settings)
     parts = (part for batch in in_batches(pages) for part in split(scheme.sign(batch), RECORD_BYTES))
     return [encode(part, _WRITER, number, ANY_SETTINGS) for number, part in enumerate(parts)]
 
@@ -75,7 +70,7 @@ def judge(
 ) -> JudgedSet:
     """Judge signed pages in an empty state. records: of the truth's pages, in its order; scheme: the one of `sign`"""
     engine = Engine(
-        scheme or scheme_under(settings),
+        scheme or scheme_in_scope(settings),
         memory_state(),
         settings.index,
         ANY_SETTINGS,
@@ -104,7 +99,7 @@ def signing_speed(labelled: LabelledSet, settings: Settings, rounds: int) -> flo
 
     CPU seconds of this thread, the median of `rounds` passes over the whole set.
     """
-    scheme = scheme_under(settings)
+    scheme = scheme_in_scope(settings)
     batches = list(in_batches(labelled.pages))
     speeds = []
     for _ in range(rounds + 1):

@@ -22,6 +22,7 @@ from spotsieve.stream.sign.features import scorecard
 from spotsieve.stream.sign.features.scorecard import SECOND_CARD
 from spotsieve.stream.sign.schemes import Probes, Scheme
 from spotsieve.stream.sign.schemes.by_url import WrappedScheme
+from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 _KEEP_ALL = 1_000_000
 
@@ -63,7 +64,7 @@ def first_card_alone(points: Points) -> Points:
 
 def scheme_of(ablation: Ablation, settings: Settings) -> Scheme:
     """The scheme of the settings, changed by the ablation."""
-    scheme = ours.scheme_under(settings)
+    scheme = scheme_in_scope(settings)
     if ablation.keys_off:
         scheme = FewerKeys(scheme, ablation.keys_off)
     return NoTitles(scheme) if ablation.instead is Replacement.NO_TITLES else scheme
@@ -95,6 +96,6 @@ class NoTitles(WrappedScheme):
 
 def signs_otherwise(settings: Settings, base: Settings, pages: Sequence[Page]) -> bool:
     """Whether the kernel works differently than under the base settings: its columns differ."""
-    one, other = (ours.scheme_under(chosen).sign(pages) for chosen in (settings, base))
+    one, other = (scheme_in_scope(chosen).sign(pages) for chosen in (settings, base))
     columns = ("fingerprint", "feature_count", "features", "sketch", "blocks", "samples", "titles")
     return not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)

@@ -1,10 +1,10 @@
 """Writes docs/measured/roles.md: machine and results of the last run of `make roles`."""
 
 from collections import Counter
-from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
+from bench.command import date_and_machine, outcome
 from bench.roles.run import RolesPlan, RolesResult
 
 MOST_SILENT_SECONDS = 10.0
@@ -37,13 +37,10 @@ def document(ran: RolesResult, plan: RolesPlan, command: str, machine: dict[str,
         *((f"no outcome after a resolver was {kind}", _told(_silences(ran, kind))) for kind in ("killed", "frozen")),
         ("time", f"{ran.seconds:.0f} s"),
     ]
-    wrong = broken(ran)
-    outcome = "All holds." if not wrong else "DOES NOT HOLD: " + "; ".join(wrong) + "."
     return f"""# Harm to workers, shards and resolvers
 
-{outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {machine["cores"]} cores of
-{machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}. Broker, producer and all
-roles share them; before the start the load average was {load:.1f}.
+{outcome(broken(ran))} Measured by `{command}` {date_and_machine(machine)}, Kafka
+{machine["kafka"]}. Broker, producer and all roles share them; before the start the load average was {load:.1f}.
 
 - **Roles**: {plan.workers} workers, {plan.shards} shards, and two resolvers of which one stands by, on a real broker.
 - **Load**: {plan.rate:.0f} pages a second, three in ten of them copies.

@@ -5,10 +5,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.command import MEASURED, prepare_service, publish, reports_errors, say
+from bench.command import MEASURED, date_and_machine, prepare_service, publish, reports_errors, say
 from bench.speed.report import machine
 from spotsieve.stream.demo.localkafka import LocalKafka
 from tests.fixtures.pages.crawls import crawl
@@ -60,8 +59,7 @@ def document(waves: Sequence[Wave], outcomes: Sequence[Outcome], machine: Mappin
 {"All holds" if not wrong else f"{wrong} WAVES DO NOT HOLD"}: {kills} ends among {sum(one.pages for one in outcomes):,}
 pages, {sum(one.missing for one in outcomes)} without a verdict, {sum(one.repeats for one in outcomes)} verdicts beyond
 a page's first, {sum(one.differing for one in outcomes)} verdicts other than those of one process. Measured by
-`python -m bench.roles.steps` on {datetime.now(UTC).date().isoformat()}: {machine["cores"]} cores of
-{machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}. Before the start the load
+`python -m bench.roles.steps` {date_and_machine(machine)}, Kafka {machine["kafka"]}. Before the start the load
 average was {load:.1f}.
 
 Two workers, two shards and two resolvers run on a real broker, under exactly_once. Pages come in waves of {WAVE}. In

@@ -1,11 +1,11 @@
 """Writes docs/measured/soak.md: machine and results of the last soak."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from bench.command import date_and_machine, outcome
 from bench.soak.run import EARLY_SECONDS, PARTITIONS, Kill, Life, SoakPlan, SoakResult
 
 MOST_RSS_MIB = 600.0
@@ -76,14 +76,11 @@ def document(soaked: SoakResult, plan: SoakPlan, command: str, machine: dict[str
     if leak is not None:
         figure = f"{leak.early_mib:.0f}, {leak.rss_mib:.0f} MiB in {leak.seconds:.0f} s"
         rows.append((f"most growth in a life, after {EARLY_SECONDS:.0f} s and at its end", figure))
-    wrong = broken(soaked)
-    outcome = "All holds." if not wrong else "DOES NOT HOLD: " + "; ".join(wrong) + "."
     table = "\n".join(f"| {what} | {figure} |" for what, figure in rows)
     return f"""# Soak
 
-{outcome} Measured by `{command}` on {datetime.now(UTC).date().isoformat()}: {machine["cores"]} cores of
-{machine["cpu"]}, {machine["system"]}, Python {machine["python"]}, Kafka {machine["kafka"]}. Broker, producer and
-workers share them; before the start the load average was {load:.1f}.
+{outcome(broken(soaked))} Measured by `{command}` {date_and_machine(machine)}, Kafka
+{machine["kafka"]}. Broker, producer and workers share them; before the start the load average was {load:.1f}.
 
 What was done:
 

@@ -37,7 +37,7 @@ _OF_ANOTHER_HOST = (62, 64)
 _CLIENT_CERTIFICATE_ALERTS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "CERTIFICATE_UNKNOWN")
 
 
-async def why_unreached(settings: Settings, step: str) -> BrokerError:
+async def why_unreached(settings: Settings) -> BrokerError:
     """Try each address once. Returns the error that the first response means, with the next step.
 
     Raises SettingError if the settings do not allow a connection.
@@ -50,29 +50,30 @@ async def why_unreached(settings: Settings, step: str) -> BrokerError:
         if _is_closed_before_tls(error, kafka) and not await _answers_without_tls(address, options, seconds):
             silent.append(f"{address}: it closes the connection, as a proxy in front of a stopped broker does")
             continue
-        meaning = _meaning(error, address, kafka, step)
+        meaning = _meaning(error, address, kafka, "connecting")
         if meaning is not None:
             return meaning
         silent.append(f"{address}: {on_one_line(str(error) or type(error).__name__)}")
     login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
     return BrokerError(
         "kafka.bootstrap_servers",
-        f"leads to no broker that responds while {step} ({'; '.join(silent)})",
+        f"leads to no broker that responds while connecting ({'; '.join(silent)})",
         kafka.bootstrap_servers,
         f"check host:port, security_protocol{login}, and that the broker is running",
     )
 
 
-async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], step: str, seconds: float) -> BrokerError | None:
-    """The error of a broker that refuses the login, or whose certificate is not trusted; None if there is none.
+async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], seconds: float) -> BrokerError | None:
+    """The error of a broker that refuses the login while topics are polled, or whose certificate is not trusted.
 
+    None if there is none.
     A closed connection is not a refusal: a proxy in front of a stopped broker may close it.
     options: the result of client_options()
     seconds: limit per address
     """
     async for address, error in _tried(options, seconds):
         if isinstance(error, REFUSALS):
-            return _meaning(error, address, kafka, step)
+            return _meaning(error, address, kafka, "polling the topics")
     return None
 
 

@@ -370,7 +370,7 @@ async def _admin(settings: Settings) -> AsyncIterator[AIOKafkaAdminClient]:
         try:
             admin = await closing.enter_async_context(administrator(**client_options(settings.kafka)))
         except KafkaConnectionError:
-            raise await why_unreached(settings, "connecting") from None
+            raise await why_unreached(settings) from None
         except KafkaError as error:
             raise explain_error(error, settings, "connecting") from None
         yield admin

@@ -179,7 +179,7 @@ class BrokerWatch:
         self._failed_polls += 1
         if self._failed_polls < FAILED_POLLS:
             return
-        refused = await refusal(self._settings.kafka, options, "polling the topics", POLL_TIMEOUT_SECONDS)
+        refused = await refusal(self._settings.kafka, options, POLL_TIMEOUT_SECONDS)
         self._waits.failed("answer", str(refused) if refused else error)
         if refused is None:
             self._refused_since = None

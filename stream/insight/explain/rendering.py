@@ -29,6 +29,8 @@ from spotsieve.stream.insight.explain.explanation import (
 from spotsieve.stream.insight.explain.texts import BlockRole
 
 if TYPE_CHECKING:
+    from jinja2 import Template
+
     from spotsieve.stream.insight.explain.texts import Block, PageText, TextPair
 
 INDENT = 13
@@ -256,12 +258,7 @@ def _wrapped(label: str, text: str, style: str, columns: int) -> Iterator[Line]:
 
 def html_page(explanation: Explanation) -> str:
     """The explanation as an HTML document. Raises ImportError without jinja2."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, finalize=_escape_text, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(resources.files(__package__).joinpath("explanation.html").read_text("utf-8"))
+    template = html_template(__package__, "explanation.html")
     subject, other = explanation.subject, explanation.other
     sides = []
     if explanation.texts is not None:
@@ -295,8 +292,18 @@ def _meter(threshold: PairThreshold) -> dict[str, float] | None:
     return {"value": round(value, 1), "needed": round(needed, 1)}
 
 
+def html_template(package: str, name: str) -> "Template":
+    """A template of a package, which escapes values and their control characters. Raises ImportError without jinja2."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, finalize=_escape_text, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(resources.files(package).joinpath(name).read_text("utf-8"))
+
+
 def _escape_text(value: Any) -> Any:
-    """Escape characters that reverse text or move a cursor."""
+    """Escape characters that reverse text or move a cursor. Markup stays unchanged: its type is not str."""
     return escape_control_characters(value) if type(value) is str else value
 
 

@@ -134,7 +134,7 @@ def plot(outcomes: Sequence[SetResult], names: Sequence[str], form: str) -> byte
         figure = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
         parts = figure.subfigures(len(outcomes), 1, height_ratios=heights, squeeze=False)[:, 0]
         for part, name, curves, top, count in zip(parts, names, sets, tops, rows, strict=True):
-            part.suptitle(_safe(name), fontweight="bold")
+            part.suptitle(escape_control_characters(name), fontweight="bold")
             _draw_set(part, curves, top, count)
         return _bytes_of(figure, form)
 
@@ -221,10 +221,10 @@ def draw_threshold(axes: Axes, curve: Curve, *, legend: bool) -> None:
     if all(isinstance(point.value, int) for point in curve.points):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if not even:
-        axes.set_xticks(places, [_safe(_shown(point.value)) for point in curve.points])
+        axes.set_xticks(places, [escape_control_characters(_shown(point.value)) for point in curve.points])
     unit = f", {curve.unit}" if curve.unit else ""
-    axes.set(xlabel=_safe(f"{curve.setting}{unit}"), ylim=(-0.03, 1.03))
-    axes.set_title(_safe(curve.name))
+    axes.set(xlabel=escape_control_characters(f"{curve.setting}{unit}"), ylim=(-0.03, 1.03))
+    axes.set_title(escape_control_characters(curve.name))
     axes.grid(axis="y", color=_FAINT, linewidth=0.4)
     if legend:
         axes.figure.legend(loc="outside lower center", ncols=4, fontsize=7, handlelength=1.6, columnspacing=1)
@@ -266,7 +266,7 @@ def _draw_points(
         linestyle=line if joined else "none",
         markersize=8,
         markeredgecolor="white",
-        label=_safe(curve.name),
+        label=escape_control_characters(curve.name),
         zorder=3,
         **look,
     )
@@ -337,7 +337,3 @@ def _style() -> Iterator[None]:
 
 def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _safe(text: str) -> str:
-    return escape_control_characters(text)

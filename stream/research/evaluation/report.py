@@ -11,7 +11,6 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from importlib import resources
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -19,12 +18,12 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
 import xxhash
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from pydantic import BaseModel
 
 import spotsieve
 from spotsieve.stream.base.terminal import escape_control_characters
+from spotsieve.stream.insight.explain.rendering import html_template
 from spotsieve.stream.research.evaluation.choices import Choice
 from spotsieve.stream.research.evaluation.plots import (
     Curve,
@@ -108,15 +107,11 @@ class ShownSetting(NamedTuple):
 
 def html_page(outcomes: Sequence[SetResult], names: Sequence[str], now: datetime) -> str:
     """The HTML report. names: the names of the sets; now: the time of the report, with its time zone"""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(resources.files(__package__).joinpath("report.html").read_text("utf-8"))
     sets = [
         _about_set(name, outcome, number) for number, (name, outcome) in enumerate(zip(names, outcomes, strict=True))
     ]
     first = outcomes[0].choices[0].settings
-    return template.render(
+    return html_template(__package__, "report.html").render(
         measured_on=measured_on(now),
         columns=COLUMNS,
         groups=[(group, len(list(inner))) for group, inner in groupby(COLUMNS, lambda column: column.group)],
@@ -217,8 +212,3 @@ def _inline(document: str, prefix: str, label: str) -> Markup:
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _XLINK)
     return Markup(ET.tostring(root, encoding="unicode"))
-
-
-def _finalize(value: object) -> object:
-    """Escape control characters in a text, such as those that reverse its direction. Markup stays unchanged."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else escape_control_characters(value)

@@ -28,7 +28,7 @@ def test_a_tls_broker_that_is_down_behind_a_proxy_is_reported_as_down(
     }
     settings = Settings.model_validate({"kafka": kafka})
     with Proxy(port, nobody), asyncio.Runner(loop_factory=loop) as runner:
-        error = runner.run(why_unreached(settings, "connecting"))
+        error = runner.run(why_unreached(settings))
     assert error.name == "kafka.bootstrap_servers"
     assert "leads to no broker that responds" in error.rule
     assert "as a proxy in front of a stopped broker does" in error.rule
