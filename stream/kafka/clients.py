@@ -238,26 +238,23 @@ def edges_consumer(settings: Settings) -> KafkaConsumer:
 
 def log_consumer(settings: Settings) -> KafkaConsumer:
     """The consumer of the log. It has no group: the state keeps the position."""
-    return KafkaConsumer(
-        **client_options(settings.kafka),
-        enable_auto_commit=False,
-        auto_offset_reset="none",
-        fetch_max_bytes=settings.kafka.fetch_max_bytes,
-        max_partition_fetch_bytes=settings.kafka.fetch_max_bytes,
-        fetch_max_wait_ms=100,
-    )
+    return _consumer_without_group(settings)
 
 
 def round_consumer(settings: Settings) -> KafkaConsumer:
     """The consumer of `verdicts` and `matches`. It has no group and reads committed records only."""
+    return _consumer_without_group(settings, isolation_level="read_committed")
+
+
+def _consumer_without_group(settings: Settings, **more: str) -> KafkaConsumer:
     return KafkaConsumer(
         **client_options(settings.kafka),
         enable_auto_commit=False,
         auto_offset_reset="none",
-        isolation_level="read_committed",
         fetch_max_bytes=settings.kafka.fetch_max_bytes,
         max_partition_fetch_bytes=settings.kafka.fetch_max_bytes,
         fetch_max_wait_ms=100,
+        **more,
     )
 
 

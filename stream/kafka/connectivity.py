@@ -20,7 +20,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.runtime import KafkaSettings
 from spotsieve.stream.kafka.clients import client_options
 from spotsieve.stream.kafka.driver.connections import open_connection
-from spotsieve.stream.kafka.errors import on_one_line
+from spotsieve.stream.kafka.errors import no_broker_responds, on_one_line
 
 TRY_SECONDS = 10.0
 """Limit per address, so that a silent port is reported before kafka.request_timeout_ms."""
@@ -54,13 +54,7 @@ async def why_unreached(settings: Settings) -> BrokerError:
         if meaning is not None:
             return meaning
         silent.append(f"{address}: {on_one_line(str(error) or type(error).__name__)}")
-    login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
-    return BrokerError(
-        "kafka.bootstrap_servers",
-        f"leads to no broker that responds while connecting ({'; '.join(silent)})",
-        kafka.bootstrap_servers,
-        f"check host:port, security_protocol{login}, and that the broker is running",
-    )
+    return no_broker_responds(kafka, f"connecting ({'; '.join(silent)})")
 
 
 async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], seconds: float) -> BrokerError | None:

@@ -173,6 +173,17 @@ def explain_error(error: KafkaError, settings: Settings, step: str) -> Spotsieve
     )
 
 
+def no_broker_responds(kafka: KafkaSettings, step: str) -> BrokerError:
+    """The error if no broker answers."""
+    login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
+    return BrokerError(
+        "kafka.bootstrap_servers",
+        f"leads to no broker that responds while {step}",
+        kafka.bootstrap_servers,
+        f"check host:port, security_protocol{login}, and that the broker is running",
+    )
+
+
 def on_one_line(text: str) -> str:
     """Join the lines of a broker text, which may hold topic and user names."""
     return " ".join(text.split())
@@ -186,13 +197,7 @@ def _of_connection(error: KafkaError, kafka: KafkaSettings, step: str, detail: s
         )
     if isinstance(error, errors.KafkaConnectionError):
         # aiokafka also raises this for a refused login or certificate; kafka/connectivity.py distinguishes them.
-        login = ", sasl_mechanism, user and password" if kafka.security_protocol.startswith("SASL") else ""
-        return BrokerError(
-            "kafka.bootstrap_servers",
-            f"leads to no broker that responds while {step}",
-            kafka.bootstrap_servers,
-            f"check host:port, security_protocol{login}, and that the broker is running",
-        )
+        return no_broker_responds(kafka, step)
     if isinstance(error, PERMISSION_ERRORS):
         return BrokerError(
             "kafka",

@@ -162,7 +162,7 @@ def find_population(
     verdicts = verdicts if recorded is None else recorded
     ids, texts = crawl_texts(inputs, settings)
     if ids != [page.id for page in pages]:
-        raise InputError(inputs[-1].source, "has changed while it was read twice", None, "run again")
+        raise changed_input(inputs[-1].source)
     originals = recorded_originals(ids, verdicts)
     known = {place: verdicts[name] for name, place in places.items() if name in verdicts}
     dropped = {
@@ -185,6 +185,11 @@ def find_population(
         unjudged=len(places) - len(known),
         repeated=len(pages) - len(places),
     )
+
+
+def changed_input(source: str) -> InputError:
+    """The error if a file does not have the same pages when it is read again."""
+    return InputError(source, "has changed while it was read twice", None, "run again")
 
 
 def choices_at_ends(settings: Settings) -> list[Choice]:

@@ -22,14 +22,13 @@ from typing import NamedTuple
 import orjson
 import xxhash
 
-from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.urls import host_of
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.insight.explain.texts import shingles_in_words
 from spotsieve.stream.research.evaluation.choices import single
-from spotsieve.stream.research.labelling.population import Population, ReviewPair, Stratum, in_order
+from spotsieve.stream.research.labelling.population import Population, ReviewPair, Stratum, changed_input, in_order
 from spotsieve.stream.research.models.term_counter import batches_of
 from spotsieve.stream.research.scoring.fresh_text import fresh_json
 from spotsieve.stream.sign.features.shown_text import Paragraph, ShownText, paragraphs_of, read_text
@@ -133,7 +132,7 @@ def review_page(
     pages = _shown_pages(inputs, settings, {place for _, pair in ordered for place in (pair.earlier, pair.later)})
     for place, page in pages.items():
         if population.urls[place] != page.url:
-            raise InputError(page.source, "has changed while it was read twice", None, "run again")
+            raise changed_input(page.source)
     places = {stratum.name: number for number, stratum in enumerate(strata)}
     pairs = [_pair_json(pair, places[stratum.name], population, pages) for stratum, pair in ordered]
     head = {
@@ -156,9 +155,8 @@ def _shown_pages(inputs: Sequence[Input], settings: Settings, wanted: set[int]) 
             if place in wanted:
                 found[place] = page
             place += 1
-    missing = len(wanted) - len(found)
-    if missing:
-        raise InputError(inputs[-1].source, "has changed while it was read twice", None, "run again")
+    if len(found) < len(wanted):
+        raise changed_input(inputs[-1].source)
     return found
 
 
