@@ -75,13 +75,13 @@ Span = tuple[str, str]
 """A part of a line: its text and its style, a key of _STYLES."""
 
 
-def show_styled(lines: Iterable[Sequence[Span]], *, colour: bool, to: TextIO | None = None) -> None:
+def show_styled(lines: Iterable[Sequence[Span]], *, colour: bool) -> None:
     """Print lines with styled parts, escaped as in show().  colour: whether to write the styles"""
     text = ""
     for line in lines:
         parts = ((escape_control_characters(part), _STYLES[style] if colour else "") for part, style in line)
         text += "".join(f"\x1b[{code}m{part}\x1b[0m" if code else part for part, code in parts) + "\n"
-    _write(text, to)
+    _write(text, None)
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:

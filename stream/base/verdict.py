@@ -23,6 +23,11 @@ class Kind(enum.IntEnum):
     DUPLICATE = 1
     UNCHECKED = 2
 
+    @property
+    def label(self) -> str:
+        """The name in metrics and reports."""
+        return self.name.lower()
+
 
 class KeyKind(enum.IntFlag):
     """The kinds of keys under which a duplicate found its original, for reports. Pending verdicts store the number."""

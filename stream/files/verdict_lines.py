@@ -34,7 +34,7 @@ from spotsieve.stream.files.file_format import MAX_RECORD_BYTES, FileContent, Fi
 from spotsieve.stream.files.jsonlines import JSON_LINES
 from spotsieve.stream.files.parquet.format import PARQUET
 
-_VERDICT_TEXT: Mapping[int, str] = {kind: kind.name.lower() for kind in Kind}
+_VERDICT_TEXT: Mapping[int, str] = {kind: kind.label for kind in Kind}
 _REASON_TEXT: Mapping[int, str] = {reason: reason.label for reason in Reason}
 
 

@@ -152,7 +152,7 @@ class FilterSummary:
     @property
     def duplicates(self) -> int:
         """The number of dropped pages."""
-        return self.verdicts[Kind.DUPLICATE.name.lower()]
+        return self.verdicts[Kind.DUPLICATE.label]
 
     @property
     def unseen(self) -> int:
@@ -163,7 +163,7 @@ class FilterSummary:
     def count(self, verdicts: Verdicts) -> None:
         """Add the verdicts of a micro-batch."""
         for kind in Kind:
-            self.verdicts[kind.name.lower()] += int(np.count_nonzero(verdicts.kind == kind))
+            self.verdicts[kind.label] += int(np.count_nonzero(verdicts.kind == kind))
         self.exact_copies.count(verdicts)
         for reason in Reason:
             self.reasons[reason.label] += int(np.count_nonzero(verdicts.reason == reason))
@@ -187,7 +187,7 @@ class FilterSummary:
             "files": self.files,
             "records": self.records,
             "pages": self.pages,
-            **{kind.name.lower(): self.verdicts[kind.name.lower()] for kind in Kind},
+            **{kind.label: self.verdicts[kind.label] for kind in Kind},
             "reasons": dict(+self.reasons),
             "rejected": self.rejected.total(),
             "rejected_reasons": dict(self.rejected),

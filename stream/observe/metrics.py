@@ -159,7 +159,7 @@ class Metrics:
         totals = dict.fromkeys(Kind, 0)
         for reason in REASONS:
             value = self.registry.get_sample_value(
-                "spotsieve_pages_total", {"verdict": reason.kind.name.lower(), "reason": reason.label}
+                "spotsieve_pages_total", {"verdict": reason.kind.label, "reason": reason.label}
             )
             totals[reason.kind] += int(value or 0)
         return totals
@@ -430,10 +430,9 @@ class Metrics:
             self.stage.labels(stage)
         # The lookup of a label takes 2 us, and a commit of a few pages increments about thirty counters.
         self._pages_of = {
-            (int(reason.kind), int(reason)): self.pages.labels(reason.kind.name.lower(), reason.label)
-            for reason in REASONS
+            (int(reason.kind), int(reason)): self.pages.labels(reason.kind.label, reason.label) for reason in REASONS
         }
-        self._bytes_of = {int(kind): self.page_bytes.labels(kind.name.lower()) for kind in Kind}
+        self._bytes_of = {int(kind): self.page_bytes.labels(kind.label) for kind in Kind}
         self._found_by = {int(key): self.found_by.labels(name) for key, name in KEYS.items()}
         self._languages = [self.languages.labels(language) for language in path_names()]
         self._texts = [self.texts.labels(text) for text in TEXTS]

@@ -273,7 +273,7 @@ class ServiceSummary:
             pages=pages,
             pages_per_second=round(pages / seconds, 1),
             dropped_share=round(new[Kind.DUPLICATE] / pages, 4) if pages else 0.0,
-            **{kind.name.lower(): number for kind, number in new.items()},
+            **{kind.label: number for kind, number in new.items()},
             rejected=sum(new_reasons.values()),
             **misread,
         )

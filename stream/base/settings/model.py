@@ -22,7 +22,7 @@ from spotsieve.stream.base.settings.runtime import (
 )
 from spotsieve.stream.base.settings.schemes import DEFAULT_SCHEME, SchemeSettings, SpotsieveSettings
 from spotsieve.stream.base.settings.schemes.fields import DEFAULT_BUCKET_CAP
-from spotsieve.stream.base.settings.section import Section, setting
+from spotsieve.stream.base.settings.section import Section, judging_setting, setting
 from spotsieve.stream.base.urls import installed_list
 
 
@@ -135,30 +135,18 @@ class IndexSettings(Section):
     """The state: its directory, its bounds, and the pages that a page is compared with."""
 
     directory: Path = setting(Path("spotsieve-state"), "state directory; one process owns it")
-    bucket_cap: int = setting(
-        DEFAULT_BUCKET_CAP,
-        "most entries in a bucket",
-        unit="entries",
-        verdicts=True,
-        signs=False,
-        ge=1,
-        le=65_536,
-    )
-    candidate_limit: int = setting(
+    bucket_cap: int = judging_setting(DEFAULT_BUCKET_CAP, "most entries in a bucket", unit="entries", ge=1, le=65_536)
+    candidate_limit: int = judging_setting(
         0,
         "most candidates that a page is compared with; the earliest win; 0: 256, spotsigs 4096",
         unit="entries",
-        verdicts=True,
-        signs=False,
         ge=0,
         le=65_536,
     )
-    horizon_hours: float = setting(
+    horizon_hours: float = judging_setting(
         0.0,
         "deduplication window, in event time: older originals are removed; 0: unlimited",
         unit="hours",
-        verdicts=True,
-        signs=False,
         ge=0,
         le=876_000,
     )
@@ -207,42 +195,32 @@ class IndexSettings(Section):
 class PolicySettings(Section):
     """The treatment of copies."""
 
-    keep: Literal["first", "longest", "newest", "highest", "lowest", "canonical"] = setting(
+    keep: Literal["first", "longest", "newest", "highest", "lowest", "canonical"] = judging_setting(
         "first",
         "first: copies are dropped; longest, newest, highest, lowest, canonical: a copy that is longer, was fetched "
         "later, has a higher or lower input.rank_from, or a better URL than all its originals is novel, and its "
         "verdict names the page it replaces",
-        verdicts=True,
-        signs=False,
     )
-    longer_by: float = setting(
+    longer_by: float = judging_setting(
         1.2,
         "keep = longest: a copy replaces its original if it has more than this many times its features",
-        verdicts=True,
-        signs=False,
         ge=1,
         le=100,
     )
-    variants: Literal["drop", "keep"] = setting(
+    variants: Literal["drop", "keep"] = judging_setting(
         "drop",
         "pages of one host whose distinctive texts differ in numbers only, such as the sizes and prices of a product: "
         "drop: they are judged like other pages; keep: they are no copies (only with scheme spotsieve)",
-        verdicts=True,
-        signs=False,
     )
-    parts: Literal["keep", "drop"] = setting(
+    parts: Literal["keep", "drop"] = judging_setting(
         "keep",
         "a page that is a small part of a longer one, such as a post and the front page that shows it: keep: it is "
         "novel if the longer page has more than twice its length; drop: it is a copy (only with scheme spotsieve)",
-        verdicts=True,
-        signs=False,
     )
-    recrawl: Literal["drop", "identical", "pass"] = setting(
+    recrawl: Literal["drop", "identical", "pass"] = judging_setting(
         "drop",
         "a page whose URL was fetched before: drop: it is judged like other pages; identical: it is a copy of a page "
         "with its URL only if bytes or text are equal; pass: it is never a copy of a page with its URL",
-        verdicts=True,
-        signs=False,
     )
 
 

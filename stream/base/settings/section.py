@@ -50,6 +50,11 @@ def setting(
     return Field(default, description=about, json_schema_extra=more, **rules)
 
 
+def judging_setting(default: Any, about: str, **more: Any) -> Any:
+    """A setting that changes verdicts on the same signatures.  more: of setting()"""
+    return setting(default, about, verdicts=True, signs=False, **more)
+
+
 _Scheme = TypeVar("_Scheme", bound=Section)
 
 

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.signature import Entry
 from spotsieve.stream.base.verdict import Kind, Verdicts
 
-DUPLICATE = Kind.DUPLICATE.name.lower()
-_VERDICTS = frozenset(kind.name.lower() for kind in Kind)
+DUPLICATE = Kind.DUPLICATE.label
+_VERDICTS = frozenset(kind.label for kind in Kind)
 _CHUNK = 16_384
 """Statements that are written to the spool together."""
 
@@ -99,7 +99,7 @@ def state_verdicts(pages: list[Entry], verdicts: Verdicts) -> Iterator[Statement
             OriginalRef(entry.id, entry.url) for entry in entries if entry is not None and entry.id != page.id
         )
         replaced = verdicts.replaces[row]
-        verdict = Kind(verdicts.kind[row]).name.lower()
+        verdict = Kind(verdicts.kind[row]).label
         yield Statement(page.id, page.url, verdict, originals, replaced.id if replaced is not None else "")
 
 

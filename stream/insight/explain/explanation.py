@@ -278,7 +278,7 @@ class Explanation:
     def kind(self) -> str:
         """The verdict in one word."""
         trace = self.context.trace
-        return "novel" if trace is None else Kind(int(trace.verdicts.kind[0])).name.lower()
+        return "novel" if trace is None else Kind(int(trace.verdicts.kind[0])).label
 
     @property
     def reason(self) -> Reason:

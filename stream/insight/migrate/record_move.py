@@ -80,7 +80,7 @@ def count_differences(old: VerdictBatch, new: Sequence[VerdictBatch], pairs: Seq
     counts: Counter[str] = Counter()
     for row, part, new_row in pairs:
         kinds = Kind(old.verdicts.kind[row]), Kind(new[part].verdicts.kind[new_row])
-        counts["/".join(kind.name.lower() for kind in kinds)] += 1
+        counts["/".join(kind.label for kind in kinds)] += 1
         counts[OTHER_ORIGINAL] += kinds[0] == kinds[1] and _differ(old.verdicts, row, new[part].verdicts, new_row)
     return +counts
 

@@ -23,7 +23,7 @@ UNCOMPARED = (
     "page, its later copies may be dropped too, and then no copy is emitted"
 )
 ONLY_NOVEL = "to avoid this, restart with --from-pages files that have only the novel pages"
-_KINDS = tuple(kind.name.lower() for kind in Kind)
+_KINDS = tuple(kind.label for kind in Kind)
 
 
 @dataclass(slots=True)

@@ -188,7 +188,7 @@ class Committer:
         for batch, part in work:
             poison = sum(part.first <= number < part.end for number in batch.faults)
             if poison:
-                metrics.pages.labels(Kind.UNCHECKED.name.lower(), Reason.INTERNAL_ERROR.label).inc(poison)
+                metrics.pages.labels(Kind.UNCHECKED.label, Reason.INTERNAL_ERROR.label).inc(poison)
             if batch.verdicts is not None:
                 rows = batch.rows[part.first : part.end]
                 messages = batch.messages[part.first : part.end]

@@ -69,7 +69,7 @@ class OutputBuilder:
         self._facts = {role: facts[role] for role in OUTPUT_ROLES}
         self._verdict_headers: Mapping[tuple[int, int], Headers] = {
             (kind, reason): (
-                ("spotsieve-verdict", kind.name.lower().encode()),
+                ("spotsieve-verdict", kind.label.encode()),
                 ("spotsieve-reason", reason.label.encode()),
                 ("spotsieve-scheme", settings.scheme.name.encode()),
             )

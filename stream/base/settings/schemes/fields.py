@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spotsieve.stream.base.settings.section import setting
+from spotsieve.stream.base.settings.section import judging_setting, setting
 
 DEFAULT_BUCKET_CAP = 256
 """The default of index.bucket_cap. The cautions of schemes say how many pages it suffices for."""
@@ -33,9 +33,7 @@ def word_list(effect: str) -> Any:
 
 def permuted_tables(default: int) -> Any:
     """The number of permuted tables (Manku et al. 2007, sec. 3)."""
-    return setting(
-        default, "permuted tables; for k = 3: 4, 10, 16, 20 and more", verdicts=True, signs=False, ge=1, le=255
-    )
+    return judging_setting(default, "permuted tables; for k = 3: 4, 10, 16, 20 and more", ge=1, le=255)
 
 
 def model_file(content: str) -> Any:

@@ -4,7 +4,7 @@ import math
 from typing import ClassVar, Literal
 
 from spotsieve.stream.base.settings.schemes.fields import DEFAULT_BUCKET_CAP, fewest, scheme_name, shingle_length
-from spotsieve.stream.base.settings.section import Section, Threshold, independent, setting
+from spotsieve.stream.base.settings.section import Section, Threshold, independent, judging_setting, setting
 
 LEAST_FOUND_R = 0.8
 """From this r on, groups separate pages: at the default limits onebit finds all that it finds without limits."""
@@ -20,13 +20,8 @@ class MinhashSettings(Section):
     name: Literal["minhash"] = scheme_name("minhash")
     w: int = shingle_length(5, "; the paper tried 5, 8 and 10")
     h: int = setting(84, "hash functions; the minimum of each is stored", verdicts=True, ge=1, le=255)
-    resemblance: float = setting(
-        0.5,
-        "R: pages with at least this share of equal minwise hashes are copies",
-        verdicts=True,
-        signs=False,
-        gt=0,
-        le=1,
+    resemblance: float = judging_setting(
+        0.5, "R: pages with at least this share of equal minwise hashes are copies", gt=0, le=1
     )
     min_tokens: int = fewest(15, "tokens, or none of w in a row,", unit="tokens")
 
@@ -39,17 +34,13 @@ class OnebitSettings(Section):
     k: int = setting(
         400, "length of the fingerprint: one bit of each minwise hash", unit="bits", verdicts=True, ge=64, le=1000
     )
-    r: float = setting(
-        0.9, "pages with at least this estimated resemblance are copies", verdicts=True, signs=False, ge=0.5, le=1
-    )
+    r: float = judging_setting(0.9, "pages with at least this estimated resemblance are copies", ge=0.5, le=1)
     w: int = shingle_length(3)
     min_shingles: int = fewest(8, "shingles", unit="shingles")
-    c: int = setting(
+    c: int = judging_setting(
         0,
         "pages that share at least this many groups of bits are compared; 0: 1 for r >= 0.8, otherwise the number that "
         "one of a thousand unrelated pages shares by chance",
-        verdicts=True,
-        signs=False,
         ge=0,
         le=64,
     )
@@ -91,13 +82,8 @@ class AdaptiveShinglesSettings(Section):
     threshold: ClassVar = Threshold("resemblance", independent(0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1), signs=False)
     name: Literal["adaptive-shingles"] = scheme_name("adaptive-shingles")
     w: int = shingle_length(5)
-    resemblance: float = setting(
-        0.6,
-        "t: pages whose sampled shingles have at least this resemblance are copies",
-        verdicts=True,
-        signs=False,
-        gt=0,
-        le=1,
+    resemblance: float = judging_setting(
+        0.6, "t: pages whose sampled shingles have at least this resemblance are copies", gt=0, le=1
     )
     sizes: tuple[int, ...] = setting(
         (500,),
@@ -128,22 +114,18 @@ class SpotsieveSettings(Section):
         "min_containment", independent(0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9), signs=False
     )
     name: Literal["spotsieve"] = scheme_name("spotsieve")
-    min_containment: float = setting(
+    min_containment: float = judging_setting(
         0.6,
         "a page is a duplicate only if one earlier page contains at least this share of its distinctive text; a higher "
         "value drops fewer pages",
-        verdicts=True,
-        signs=False,
         gt=0,
         le=1,
     )
-    max_fresh_words: int = setting(
+    max_fresh_words: int = judging_setting(
         0,
         "a page with this many words that its original lacks, in runs of ten and more, is never a duplicate; "
         "0: no limit",
         unit="words",
-        verdicts=True,
-        signs=False,
         ge=0,
         le=65_535,
     )
@@ -156,20 +138,16 @@ class SpotsieveSettings(Section):
         ge=1,
         le=255,
     )
-    minima_cap: int = setting(
+    minima_cap: int = judging_setting(
         16,
         "most pages indexed under one MinHash value; more common values do not separate pages",
         unit="pages",
-        verdicts=True,
-        signs=False,
         ge=1,
         le=65_536,
     )
-    template_share: float = setting(
+    template_share: float = judging_setting(
         0.08,
         "blocks on at least this share of a host's pages, and on at least 3, are template text; on 10 or more, always",
-        verdicts=True,
-        signs=False,
         ge=0,
         le=1,
     )

@@ -15,7 +15,7 @@ from spotsieve.stream.base.settings.schemes.fields import (
     shingle_length,
     word_list,
 )
-from spotsieve.stream.base.settings.section import Section, Threshold, independent, setting
+from spotsieve.stream.base.settings.section import Section, Threshold, independent, judging_setting, setting
 
 
 class ChainSettings(Section):
@@ -27,14 +27,8 @@ class ChainSettings(Section):
         signs=False,
     )
     name: Literal["chain"] = scheme_name("chain")
-    max_distance_bits: int = setting(
-        3,
-        "k: pages whose fingerprints differ in at most this many bits are copies",
-        unit="bits",
-        verdicts=True,
-        signs=False,
-        ge=0,
-        le=7,
+    max_distance_bits: int = judging_setting(
+        3, "k: pages whose fingerprints differ in at most this many bits are copies", unit="bits", ge=0, le=7
     )
     tables: int = permuted_tables(10)
     min_features: int = fewest(8, "spots", unit="spots")
@@ -49,14 +43,8 @@ class SubhashSettings(Section):
 
     threshold: ClassVar = Threshold("k", independent(*range(11)), signs=False)
     name: Literal["subhash"] = scheme_name("subhash")
-    k: int = setting(
-        3,
-        "pages whose fingerprints differ in at most this many bits are copies",
-        unit="bits",
-        verdicts=True,
-        signs=False,
-        ge=0,
-        le=10,
+    k: int = judging_setting(
+        3, "pages whose fingerprints differ in at most this many bits are copies", unit="bits", ge=0, le=10
     )
     min_tokens: int = fewest(15, "tokens", unit="tokens")
 
@@ -68,14 +56,8 @@ class MankuSettings(Section):
         "k", {k: {"tables": tables} for k, tables in enumerate((1, 20, 21, 20, 25, 21, 28, 36))}, signs=False
     )
     name: Literal["manku"] = scheme_name("manku")
-    k: int = setting(
-        3,
-        "pages whose fingerprints differ in at most this many bits are copies",
-        unit="bits",
-        verdicts=True,
-        signs=False,
-        ge=0,
-        le=7,
+    k: int = judging_setting(
+        3, "pages whose fingerprints differ in at most this many bits are copies", unit="bits", ge=0, le=7
     )
     tables: int = permuted_tables(20)
     phrase_words: int = setting(
@@ -101,49 +83,20 @@ class ConceptSettings(Section):
     dimensions: int = setting(
         200, "concepts of an LSI vector; each takes a byte in a page's entry", verdicts=True, ge=1, le=1024
     )
-    th1: int = setting(
-        40,
-        "pages that agree in more bits than this can be conceptual duplicates",
-        unit="bits",
-        verdicts=True,
-        signs=False,
-        ge=0,
-        le=63,
+    th1: int = judging_setting(
+        40, "pages that agree in more bits than this can be conceptual duplicates", unit="bits", ge=0, le=63
     )
-    th2: int = setting(
-        46,
-        "pages that agree in more bits than this are textual duplicates",
-        unit="bits",
-        verdicts=True,
-        signs=False,
-        ge=0,
-        le=63,
+    th2: int = judging_setting(
+        46, "pages that agree in more bits than this are textual duplicates", unit="bits", ge=0, le=63
     )
-    th3: int = setting(
-        63,
-        "pages that agree in more bits than this are exact duplicates (score 1)",
-        unit="bits",
-        verdicts=True,
-        signs=False,
-        ge=0,
-        le=63,
+    th3: int = judging_setting(
+        63, "pages that agree in more bits than this are exact duplicates (score 1)", unit="bits", ge=0, le=63
     )
-    th4: float = setting(
-        0.98,
-        "pages whose vectors have a higher cosine than this are conceptual duplicates",
-        verdicts=True,
-        signs=False,
-        ge=0,
-        le=1,
+    th4: float = judging_setting(
+        0.98, "pages whose vectors have a higher cosine than this are conceptual duplicates", ge=0, le=1
     )
-    leading_bits: int = setting(
-        12,
-        "pages that agree on this many leading bits, in any rotation, are compared",
-        unit="bits",
-        verdicts=True,
-        signs=False,
-        ge=8,
-        le=56,
+    leading_bits: int = judging_setting(
+        12, "pages that agree on this many leading bits, in any rotation, are compared", unit="bits", ge=8, le=56
     )
     min_shingles: int = fewest(8, "shingles with a weight above 0", unit="shingles")
     stop_words: tuple[str, ...] = word_list("that are not terms")

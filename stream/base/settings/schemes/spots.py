@@ -21,7 +21,7 @@ from spotsieve.stream.base.settings.schemes.fields import (
     scheme_name,
     word_list,
 )
-from spotsieve.stream.base.settings.section import Section, Threshold, independent, setting
+from spotsieve.stream.base.settings.section import Section, Threshold, independent, judging_setting, setting
 
 LEAST_SCALED_TAU = 0.5
 """Above this tau, rare spots separate pages: unrelated pages rarely share one."""
@@ -40,16 +40,12 @@ class SpotsigsSettings(Section):
     idf_digest: str = MODEL_DIGEST
     idf_min: float = lowest_idf(0.2, "spots")
     idf_max: float = highest_idf(0.85, "spots")
-    tau: float = setting(
-        0.44, "pages with at least this Jaccard similarity are copies", verdicts=True, signs=False, ge=0.01, le=1
-    )
+    tau: float = judging_setting(0.44, "pages with at least this Jaccard similarity are copies", ge=0.01, le=1)
     min_spots: int = fewest(5, "spots in the range", unit="spots")
-    c: int = setting(
+    c: int = judging_setting(
         0,
         "pages that share at least this many of their rarest spots are compared; 0: 1 for tau > 0.5, otherwise 3, or "
         "fewer if short copies can share fewer only",
-        verdicts=True,
-        signs=False,
         ge=0,
         le=64,
     )
@@ -93,9 +89,7 @@ class SpotsigsLshSettings(Section):
     idf_digest: str = MODEL_DIGEST
     idf_min: float = lowest_idf(0.2, "spots")
     idf_max: float = highest_idf(0.85, "spots")
-    tau: float = setting(
-        0.44, "pages with at least this Jaccard similarity are copies", verdicts=True, signs=False, gt=0, le=1
-    )
+    tau: float = judging_setting(0.44, "pages with at least this Jaccard similarity are copies", gt=0, le=1)
     k: int = setting(6, "minwise hashes in a band; pages that share a band are compared", verdicts=True, ge=1, le=64)
     l: int = setting(32, "bands", verdicts=True, ge=1, le=255)  # noqa: E741 - the paper's name
     min_spots: int = fewest(5, "spots in the range", unit="spots")
