@@ -46,7 +46,7 @@ from spotsieve.state.store.opening import checkpoint_backend, disk_state, read_m
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import ENVIRONMENT_ERRORS, CorruptRecord, StateError, isolate
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings, settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.terminal import escape_control_characters
@@ -340,7 +340,7 @@ class MemoryEngine:
         with_marks: whether verdicts mark the template text of all novel pages
         """
         self.others, self._with_marks = others, with_marks
-        self._digest = settings_digest(verdict_settings_text(settings))
+        self._digest = digest_of_settings(settings)
         self._state = memory_state(draw_log_identity(salt_from(settings.index)))
         self._offset = 0
         self.engine = Engine(scheme, self._state, settings.index, self._digest, MEMORY_LOG_NAME, policy_of(settings))

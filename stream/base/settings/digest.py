@@ -33,19 +33,38 @@ def settings_digest(text: str) -> bytes:
     return xxhash.xxh3_128_digest(text.encode())
 
 
+def digest_of_settings(settings: BaseModel) -> bytes:
+    """The digest of the settings text of these settings."""
+    return settings_digest(verdict_settings_text(settings))
+
+
+def signing_text(settings: BaseModel) -> str:
+    """The settings text without the settings that only judging reads. Equal texts mean equal signatures."""
+    text = verdict_settings_text(settings)
+    return _without(text, _judging_only(settings, text))
+
+
 def signing_difference(stored: str, settings: BaseModel) -> str:
     """The settings that give other signatures than the stored text: one clause for each difference, "" for none.
 
     Settings that only judging reads are left out. The revision counts: a release that increments it may sign otherwise.
     """
-    judging_only = {name for name, signs in _verdict_names(settings, "") if not signs}
-    if CANONICAL in (json.loads(stored).get(_KEEP), json.loads(verdict_settings_text(settings)).get(_KEEP)):
-        judging_only.discard(_KEEP)  # Its ranks are signed.
-    there, here = (
-        json.dumps({name: value for name, value in json.loads(text).items() if name not in judging_only})
-        for text in (stored, verdict_settings_text(settings))
-    )
-    return describe_difference(there, here, "log")
+    text = verdict_settings_text(settings)
+    judging_only = _judging_only(settings, stored, text)
+    return describe_difference(_without(stored, judging_only), _without(text, judging_only), "log")
+
+
+def _judging_only(settings: BaseModel, *texts: str) -> set[str]:
+    """The settings that only judging reads, under each of these settings texts."""
+    names = {name for name, signs in _verdict_names(settings, "") if not signs}
+    if any(json.loads(text).get(_KEEP) == CANONICAL for text in texts):
+        names.discard(_KEEP)  # Its ranks are signed.
+    return names
+
+
+def _without(text: str, names: set[str]) -> str:
+    """A settings text without some settings."""
+    return json.dumps({name: value for name, value in json.loads(text).items() if name not in names})
 
 
 def describe_difference(stored: str, configured: str, stored_name: str) -> str:

@@ -64,12 +64,10 @@ class Threshold(NamedTuple):
     setting: its name
     swept: each value, ascending, including the default -> the other settings that change with it. For most schemes
     there are none, but a distance of k bits needs a number of tables that fits k.
-    signs: whether signatures depend on these settings; if not, pages are signed once for all values
     """
 
     setting: str
     swept: Mapping[float, Mapping[str, object]]
-    signs: bool = True
 
     def at(self, scheme: _Scheme, value: float) -> _Scheme:
         """The settings of the scheme with a swept value. Raises pydantic's ValidationError for a wrong value."""

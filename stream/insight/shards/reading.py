@@ -11,7 +11,7 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.state.format.meta import NO_LOG, LogIdentity
 from spotsieve.state.identity import OtherLogError
 from spotsieve.stream.base.errors import DamagedRecord, SettingError, SettingsMismatch, StateError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import administrator, client_options, resolver_group
 from spotsieve.stream.kafka.errors import explain_error
@@ -181,7 +181,7 @@ async def _read(
     settings: Settings, log: LogIdentity | None, spans: Spans, is_strict: bool
 ) -> dict[TopicPartition, list[TimedMessage]]:
     """The records in these ranges. is_strict: raise an error for a foreign or damaged record; else skip it"""
-    digest = settings_digest(verdict_settings_text(settings))
+    digest = digest_of_settings(settings)
     found = {partition: list[TimedMessage]() for partition in spans}
     async with RangeReader(settings, spans, STEP) as reader:
         async for fetched in reader.batches():

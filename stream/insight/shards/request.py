@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 
 from spotsieve.state.portable.merging import place_of_snapshots, snapshots_in
 from spotsieve.stream.base.errors import BrokerError, SettingError, StateError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files.remote import is_url, local_name
 from spotsieve.stream.insight.shards.reading import log_of_rounds, read_begins, read_cluster_sizes
@@ -145,7 +145,7 @@ async def _read_sizes(settings: Settings) -> tuple[ClusterSize, ClusterSize]:
 
 async def _write(settings: Settings, cluster_size: ClusterSize, shards: int) -> int:
     """Write the request to `matches`, where the current resolver or the next one reads it. Returns its offset."""
-    digest, share = settings_digest(verdict_settings_text(settings)), Share(0, cluster_size.shards)
+    digest, share = digest_of_settings(settings), Share(0, cluster_size.shards)
     log = await log_of_rounds(settings)
     writer = RecordWriter(settings, Waits(Metrics()), lambda: 0, "matches")
     try:

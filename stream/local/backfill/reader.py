@@ -11,7 +11,7 @@ from spotsieve.state.log.local import RECORD_BYTES
 from spotsieve.state.log.record import encode, split
 from spotsieve.stream.base.errors import InputError, SettingError, StateError
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts
@@ -56,7 +56,7 @@ class Reader:
         service = settings.service.model_copy(update={"batch_pages": batch_pages})
         self._settings = settings.model_copy(update={"service": service})
         self._scheme = scheme_in_scope(settings)
-        self._digest = settings_digest(verdict_settings_text(settings))
+        self._digest = digest_of_settings(settings)
         self._writer, self._sequence = uuid.uuid4().bytes, 0
         self._readings: dict[int, _OpenInput] = {}
         self._closing = contextlib.ExitStack()

@@ -13,7 +13,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import LogRecord
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError, isolate
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.verdict import Verdicts
@@ -63,7 +63,7 @@ class RoundEngine(Engine):
         self, settings: Settings, scheme: Scheme, state: State, outcomes: OutcomeStore, shards: Shards | None
     ) -> None:
         """shards: None if the state judges alone. Raises SettingError for settings that shards do not support."""
-        digest = settings_digest(verdict_settings_text(settings))
+        digest = digest_of_settings(settings)
         super().__init__(scheme, state, settings.index, digest, LocalLog.name, policy_of(settings))
         self._limits = limits_in_shards(settings, scheme)
         self._local_shard = BackfillShard(Share(0, 1), settings, scheme, state)

@@ -12,7 +12,7 @@ from spotsieve.state.log.local import LocalLog
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.still.reading import TIMEOUT_S
 from spotsieve.state.store.state import State
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.verdict import Kind, Verdicts, concatenate, no_verdicts
 from spotsieve.stream.files.inputs import Input, total_bytes
@@ -210,7 +210,7 @@ class Backfill:
         Raises SettingError if another run of the directory was interrupted, StateError if its run file is unreadable.
         """
         self._directory, self._settings, self._scheme = directory, settings, scheme
-        self._digest = settings_digest(verdict_settings_text(settings))
+        self._digest = digest_of_settings(settings)
         self._against, self._timeout_s = against, timeout_s
         self._outputs = {flag: place_of(name) for flag, name in outputs.items() if name is not None}
         wanted = run_description(self._digest, settings.input, inputs, outputs, against, with_clusters, with_text)

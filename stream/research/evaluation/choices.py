@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spotsieve.stream.base.errors import SettingError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings, verdict_settings_text
 from spotsieve.stream.base.settings.load import unknown_scheme
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS, SchemeSettings
@@ -40,7 +40,7 @@ class Choice:
     @property
     def digest(self) -> str:
         """The digest of all settings that change verdicts, as 32 hex digits. A state is bound to it."""
-        return settings_digest(verdict_settings_text(self.settings)).hex()
+        return digest_of_settings(self.settings).hex()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +153,6 @@ def over_given_values(
             )
         )
     return chosen
-
-
-def signing_text(settings: Settings) -> str:
-    """A key of the settings that sign pages: settings with equal texts produce the same signatures.
-
-    It leaves out the threshold of a scheme, and the settings that move with it, unless they change signatures.
-    """
-    threshold = settings.scheme.threshold
-    if threshold.signs:
-        return verdict_settings_text(settings)
-    judging = {threshold.setting, *(name for related in threshold.swept.values() for name in related)}
-    model = type(settings.scheme)()
-    blank = settings.scheme.model_copy(update={name: getattr(model, name) for name in judging})
-    return verdict_settings_text(settings.model_copy(update={"scheme": blank}))
 
 
 def _axis(sweep: str) -> tuple[str, list[str]]:

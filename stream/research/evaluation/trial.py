@@ -16,7 +16,7 @@ from spotsieve.stream.base.batches import batches
 from spotsieve.stream.base.errors import InputError, PageError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.progress import ProgressLine
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings, signing_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Entry, Signatures
 from spotsieve.stream.base.verdict import Verdicts, concatenate
@@ -26,7 +26,7 @@ from spotsieve.stream.files.outputs import OutputFile
 from spotsieve.stream.files.reader import FileReader
 from spotsieve.stream.files.verdict_lines import entry_of_page, verdict_line
 from spotsieve.stream.judge import Match, find_matches, policy_of
-from spotsieve.stream.research.evaluation.choices import Choice, signing_text
+from spotsieve.stream.research.evaluation.choices import Choice
 from spotsieve.stream.research.scoring import Truth, check_verdicts, score
 from spotsieve.stream.research.scoring.comparison import Cost, SchemeResult
 from spotsieve.stream.research.scoring.fresh_text import PageGrams, measure
@@ -53,7 +53,7 @@ class Trial:
         """
         self.settings = settings
         self.scheme: Scheme = scheme_in_scope(settings)
-        self._digest = digest or settings_digest(verdict_settings_text(settings))
+        self._digest = digest or digest_of_settings(settings)
         self._sequence = 0
         self.log_bytes = 0
         self._engine = Engine(self.scheme, memory_state(), settings.index, self._digest, _LOG_NAME, policy_of(settings))
@@ -145,7 +145,7 @@ class SignedPages:
         batches: the pages in micro-batches
         keep: whether to keep the batches for further iterations; memory: the records and some 400 bytes per page
         """
-        self.digest = settings_digest(verdict_settings_text(settings))
+        self.digest = digest_of_settings(settings)
         self.cpu_seconds = 0.0
         self.log_bytes = 0
         self._batches = self._signed(batches, settings)

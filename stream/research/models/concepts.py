@@ -3,28 +3,32 @@
 The model of the scheme `concept` counts the shingles of a sample and decomposes its terms into concepts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.base.errors import SettingError
+from spotsieve.stream.base.errors import InputError, SettingError
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.progress import OnPages
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files.inputs import Input
-from spotsieve.stream.research.models.term_counter import (
-    LEAST_PAGES,
-    TermCounter,
-    batches_of,
-    count_terms,
-    too_few_pages,
+from spotsieve.stream.research.models.term_counter import TermCounter, batches_of
+from spotsieve.stream.sign.schemes.terms import (
+    STEPS,
+    ConceptModel,
+    ConceptTerms,
+    IdfModel,
+    Terms,
+    encode_concepts,
+    encode_model,
 )
-from spotsieve.stream.sign.schemes.terms import STEPS, ConceptModel, ConceptTerms, Terms, encode_concepts, encode_model
 from spotsieve.stream.sign.text.tokens import PageTokens
 
+LEAST_PAGES = 2
+"""The least number of pages, because an IDF is divided by log(N), which is 0 for one page."""
 MOST_SHINGLES = 2**21
 """The most shingles of a model: 10 bytes each, 20 MiB. Rarer shingles weigh as if they were on one page."""
 MOST_TERMS = 2**15
@@ -123,22 +127,6 @@ def decompose(matrix: Any, idf: NDArray[np.float64], dimensions: int) -> NDArray
     return scaled
 
 
-def count_concepts(inputs: Sequence[Input], settings: Settings, terms: ConceptTerms, on_pages: OnPages) -> ConceptModel:
-    """The model of all text pages of the files.
-
-    on_pages: called after each batch
-    Raises InputError for a file that cannot be read and for too few pages, SettingError without scikit-learn.
-    """
-    _check_installed()
-    counter = ConceptCounter(terms)
-    for batch, bytes_read in batches_of(inputs, settings):
-        counter.add(batch)
-        on_pages(counter.pages, 0, bytes_read)
-    if counter.pages < LEAST_PAGES:
-        raise too_few_pages(counter.pages)
-    return counter.model()
-
-
 def _check_installed() -> None:
     """Check that scikit-learn and SciPy are installed. Only building a model needs them. Raises SettingError."""
     try:
@@ -157,5 +145,25 @@ def build_model(inputs: Sequence[Input], settings: Settings, terms: Terms, on_pa
     needs a package that is not installed.
     """
     if isinstance(terms, ConceptTerms):
-        return encode_concepts(count_concepts(inputs, settings, terms, on_pages))
-    return encode_model(count_terms(inputs, settings, terms, on_pages))
+        _check_installed()
+        concepts = ConceptCounter(terms)
+        _count(inputs, settings, concepts.add, on_pages)
+        return encode_concepts(concepts.model())
+    counter = TermCounter()
+    _count(inputs, settings, lambda pages: counter.add(*terms.of(pages)), on_pages)
+    hashes, frequencies = counter.counted()
+    return encode_model(IdfModel(terms.about, counter.pages, hashes, frequencies))
+
+
+def _count(
+    inputs: Sequence[Input], settings: Settings, add: Callable[[Sequence[Page]], None], on_pages: OnPages
+) -> None:
+    """Add the text pages of the files. Raises InputError for a file that cannot be read and for too few pages."""
+    pages = 0
+    for batch, bytes_read in batches_of(inputs, settings):
+        add(batch)
+        pages += len(batch)
+        on_pages(pages, 0, bytes_read)
+    if pages < LEAST_PAGES:
+        rule = f"must contain at least {LEAST_PAGES} pages of text"
+        raise InputError("FILES", rule, pages, "name files with a sample of the crawl")

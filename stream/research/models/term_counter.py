@@ -8,14 +8,9 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.batches import batches
 from spotsieve.stream.base.errors import InputError
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.progress import OnPages
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.files.inputs import Input
 from spotsieve.stream.files.reader import FileReader
-from spotsieve.stream.sign.schemes.terms import IdfModel, Terms
-
-LEAST_PAGES = 2
-"""The least number of pages, because an IDF is divided by log(N), which is 0 for one page."""
 
 
 class TermCounter:
@@ -76,25 +71,3 @@ def batches_of(inputs: Sequence[Input], settings: Settings) -> Iterator[tuple[li
                 misread.append(error)
     if misread and not any_page:
         raise misread[0]
-
-
-def count_terms(inputs: Sequence[Input], settings: Settings, terms: Terms, on_pages: OnPages) -> IdfModel:
-    """The model of all text pages of the files. Records without a page are skipped.
-
-    on_pages: called after each batch
-    Raises InputError for a file that cannot be read and for too few pages.
-    """
-    counter = TermCounter()
-    for batch, bytes_read in batches_of(inputs, settings):
-        counter.add(*terms.of(batch))
-        on_pages(counter.pages, 0, bytes_read)
-    if counter.pages < LEAST_PAGES:
-        raise too_few_pages(counter.pages)
-    hashes, frequencies = counter.counted()
-    return IdfModel(terms.about, counter.pages, hashes, frequencies)
-
-
-def too_few_pages(pages: int) -> InputError:
-    """The InputError for files with too few text pages for a model."""
-    rule = f"must contain at least {LEAST_PAGES} pages of text"
-    return InputError("FILES", rule, pages, "name files with a sample of the crawl")

@@ -14,7 +14,7 @@ from spotsieve.state.format.meta import LogIdentity, StateProgress
 from spotsieve.state.identity import OtherLogError, check_first_record, check_log_identity, check_settings_digest
 from spotsieve.state.log.record import LogRecord, decode, encode_skip, first_of_ours
 from spotsieve.stream.base.errors import DamagedRecord, SettingError, SettingsMismatch, StateError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings, settings_digest, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.ranges import RangeReader, spans_held
 from spotsieve.stream.kafka.topics import check_topics
@@ -32,7 +32,7 @@ async def read_skipped_offsets(settings: Settings, after: int) -> set[int]:
 
     Raises StateError for a record of a newer release, BrokerError, BrokerTrouble.
     """
-    digest, skipped = settings_digest(verdict_settings_text(settings)), set[int]()
+    digest, skipped = digest_of_settings(settings), set[int]()
     async for offset, value in log_records(settings, after, None):
         try:
             record = decode(value, settings.topics.log, offset)

@@ -12,7 +12,7 @@ from aiokafka.structs import ConsumerRecord
 from spotsieve.state.format.meta import NO_LOG, LogIdentity
 from spotsieve.state.identity import OtherLogError
 from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord, SettingsMismatch, SpotsieveError, StateError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.clients import round_consumer, stop_client
 from spotsieve.stream.kafka.driver.clients import check_alive
@@ -45,7 +45,7 @@ class RoundReader:
         """shards: read the responses of this number of shards only; None: see read_matches_of()"""
         self._settings = settings
         self._waits = waits
-        self._digest = settings_digest(verdict_settings_text(settings))
+        self._digest = digest_of_settings(settings)
         self._shards = shards
         self._backoff = Backoff()
         self._verdicts = TopicPartition(settings.topics.verdicts, 0)

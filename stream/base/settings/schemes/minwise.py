@@ -16,7 +16,7 @@ STRANGERS_SHARE = 0.001
 class MinhashSettings(Section):
     """Shingles -> 84 minwise hashes -> share of equal hashes (Williams, Giles 2013)."""
 
-    threshold: ClassVar = Threshold("resemblance", independent(0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1), signs=False)
+    threshold: ClassVar = Threshold("resemblance", independent(0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1))
     name: Literal["minhash"] = scheme_name("minhash")
     w: int = shingle_length(5, "; the paper tried 5, 8 and 10")
     h: int = setting(84, "hash functions; the minimum of each is stored", verdicts=True, ge=1, le=255)
@@ -29,7 +29,7 @@ class MinhashSettings(Section):
 class OnebitSettings(Section):
     """Shingles -> 1-bit minwise fingerprints -> fingerprint group merging (Yuan et al. 2012)."""
 
-    threshold: ClassVar = Threshold("r", independent(0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1), signs=False)
+    threshold: ClassVar = Threshold("r", independent(0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1))
     name: Literal["onebit"] = scheme_name("onebit")
     k: int = setting(
         400, "length of the fingerprint: one bit of each minwise hash", unit="bits", verdicts=True, ge=64, le=1000
@@ -79,7 +79,7 @@ def _strangers(k: int, groups: int, c: int) -> float:
 class AdaptiveShinglesSettings(Section):
     """Text digest -> shingles sampled at a ratio by the page's size -> resemblance (Ye, Wen, Ma)."""
 
-    threshold: ClassVar = Threshold("resemblance", independent(0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1), signs=False)
+    threshold: ClassVar = Threshold("resemblance", independent(0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1))
     name: Literal["adaptive-shingles"] = scheme_name("adaptive-shingles")
     w: int = shingle_length(5)
     resemblance: float = judging_setting(
@@ -110,9 +110,7 @@ class AdaptiveShinglesSettings(Section):
 class SpotsieveSettings(Section):
     """Blocks and sampled shingles -> containment of the distinctive text in an earlier page (ours)."""
 
-    threshold: ClassVar = Threshold(
-        "min_containment", independent(0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9), signs=False
-    )
+    threshold: ClassVar = Threshold("min_containment", independent(0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9))
     name: Literal["spotsieve"] = scheme_name("spotsieve")
     min_containment: float = judging_setting(
         0.6,

@@ -22,9 +22,7 @@ class ChainSettings(Section):
     """Spots (Theobald et al. 2008) -> simhash 64 -> permuted tables (Manku et al. 2007)."""
 
     threshold: ClassVar = Threshold(
-        "max_distance_bits",
-        {k: {"tables": tables} for k, tables in enumerate((1, 10, 10, 10, 15, 21, 28, 36))},
-        signs=False,
+        "max_distance_bits", {k: {"tables": tables} for k, tables in enumerate((1, 10, 10, 10, 15, 21, 28, 36))}
     )
     name: Literal["chain"] = scheme_name("chain")
     max_distance_bits: int = judging_setting(
@@ -41,7 +39,7 @@ class ChainSettings(Section):
 class SubhashSettings(Section):
     """Token simhash 64 -> k + 1 sub-hash tables (Williams, Giles 2013)."""
 
-    threshold: ClassVar = Threshold("k", independent(*range(11)), signs=False)
+    threshold: ClassVar = Threshold("k", independent(*range(11)))
     name: Literal["subhash"] = scheme_name("subhash")
     k: int = judging_setting(
         3, "pages whose fingerprints differ in at most this many bits are copies", unit="bits", ge=0, le=10
@@ -53,7 +51,7 @@ class MankuSettings(Section):
     """Weighted words and phrases -> simhash 64 -> permuted tables (Manku et al. 2007)."""
 
     threshold: ClassVar = Threshold(
-        "k", {k: {"tables": tables} for k, tables in enumerate((1, 20, 21, 20, 25, 21, 28, 36))}, signs=False
+        "k", {k: {"tables": tables} for k, tables in enumerate((1, 20, 21, 20, 25, 21, 28, 36))}
     )
     name: Literal["manku"] = scheme_name("manku")
     k: int = judging_setting(
@@ -75,7 +73,7 @@ class MankuSettings(Section):
 class ConceptSettings(Section):
     """TF-IDF weighted shingles -> simhash 64, rotated -> LSI vectors (Roul, Mittal, Joshi)."""
 
-    threshold: ClassVar = Threshold("th2", independent(*range(40, 63, 2)), signs=False)
+    threshold: ClassVar = Threshold("th2", independent(*range(40, 63, 2)))
     name: Literal["concept"] = scheme_name("concept")
     idf_model: str = model_file("shingle weights and concepts")
     idf_digest: str = MODEL_DIGEST

@@ -34,7 +34,7 @@ _SWEPT = independent(0.2, 0.3, 0.44, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 class SpotsigsSettings(Section):
     """Spots in an IDF range -> length partitions, inverted index -> exact Jaccard (SpotSigs, Theobald et al. 2008)."""
 
-    threshold: ClassVar = Threshold("tau", _SWEPT, signs=False)
+    threshold: ClassVar = Threshold("tau", _SWEPT)
     name: Literal["spotsigs"] = scheme_name("spotsigs")
     idf_model: str = SPOT_MODEL
     idf_digest: str = MODEL_DIGEST
@@ -83,7 +83,7 @@ class SpotsigsSettings(Section):
 class SpotsigsLshSettings(Section):
     """Spots in an IDF range -> bands of minwise hashes -> Jaccard (LSH-S, Theobald et al. 2008)."""
 
-    threshold: ClassVar = Threshold("tau", _SWEPT, signs=False)
+    threshold: ClassVar = Threshold("tau", _SWEPT)
     name: Literal["spotsigs-lsh"] = scheme_name("spotsigs-lsh")
     idf_model: str = SPOT_MODEL
     idf_digest: str = MODEL_DIGEST

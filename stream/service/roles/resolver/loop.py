@@ -14,7 +14,7 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import KafkaError
 
 from spotsieve.stream.base.errors import BrokerTrouble
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.tasks import TaskScope, race
 from spotsieve.stream.kafka.clients import output_producer, resolver_consumer, stop_client
@@ -169,7 +169,7 @@ class Resolver(Role):
 
     def __init__(self, settings: Settings, work: ResolverWork, metrics: Metrics, heartbeats: Heartbeats) -> None:
         super().__init__(settings, metrics)
-        self._digest = settings_digest(verdict_settings_text(settings))
+        self._digest = digest_of_settings(settings)
         self._standing = ResolverElection(settings)
         self._log = LogRecords(settings, metrics, self._waits)
         self._rounds = RoundReader(settings, self._waits)

@@ -18,7 +18,7 @@ from spotsieve.state.snapshot.snapshots import copy_path, read_manifest
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import StateError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings, verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.tasks import race
 from spotsieve.stream.files.remote import RemoteFile, is_url, local_name, shown_url
@@ -172,7 +172,7 @@ class ShardRole(Role):
         """by_host: whether shards resolve the pages of their hosts, because the scheme has a host memory"""
         super().__init__(settings, metrics)
         self._share, self._state, self._work = share, state, work
-        self._digest = settings_digest(verdict_settings_text(settings))
+        self._digest = digest_of_settings(settings)
         self._requests = Requests(settings.index.directory, state)
         self._log = LogRecords(settings, metrics, self._waits)
         self._rounds = RoundReader(settings, self._waits, share.shards)
