@@ -23,8 +23,8 @@ from spotsieve.stream.cli.options import (
     add_timeout_argument,
     check_new,
     check_outside,
-    directory,
     file_name,
+    local_path,
     other_states,
     settings_of,
     whole_number_within,
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--state",
-        type=directory,
+        type=local_path,
         metavar="DIR",
         required=True,
         help="the state: pages are compared with those in DIR, and added to it",

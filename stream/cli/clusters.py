@@ -15,8 +15,8 @@ from spotsieve.stream.cli.options import (
     add_force_argument,
     add_settings_arguments,
     check_names,
-    directory,
     file_name,
+    local_path,
     settings_of,
     settings_of_state,
 )
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="files of verdicts (JSONL, Parquet), or the directory of `backfill --verdicts`; - is standard input",
     )
-    parser.add_argument("--state", type=directory, metavar="DIR", help="a state directory with a log, or a snapshot")
+    parser.add_argument("--state", type=local_path, metavar="DIR", help="a state directory with a log, or a snapshot")
     parser.add_argument(
         "--topics", action="store_true", help="read the topics of novel pages and of duplicates of a service (-c)"
     )

@@ -17,9 +17,9 @@ from spotsieve.stream.cli.options import (
     add_timeout_argument,
     check_names,
     check_rereadable,
-    directory,
     file_name,
     local_file,
+    local_path,
     settings_of,
     settings_of_state,
 )
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ABOUT
     parser.add_argument("page", type=file_name, metavar="PAGE", help="a URL, an id, or a file")
     parser.add_argument("other", type=file_name, nargs="?", metavar="OTHER", help="compare PAGE with this page")
-    parser.add_argument("--state", type=directory, metavar="DIR", help="a state directory, or a snapshot")
+    parser.add_argument("--state", type=local_path, metavar="DIR", help="a state directory, or a snapshot")
     parser.add_argument(
         "--pages", nargs="+", action="extend", default=[], metavar="FILE", help="files of pages, for their texts"
     )

@@ -23,8 +23,8 @@ from spotsieve.stream.cli.options import (
     add_timeout_argument,
     check_names,
     check_stdin_name,
-    directory,
     file_name,
+    local_path,
     other_states,
     settings_of,
     show_in_help_all,
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--state",
-        type=directory,
+        type=local_path,
         metavar="DIR",
         help="compare pages with those in DIR, and add them to it (default: a temporary state)",
     )

@@ -12,7 +12,7 @@ from spotsieve.stream.base.terminal import show
 from spotsieve.stream.cli.options import (
     add_settings_arguments,
     add_timeout_argument,
-    directory,
+    local_path,
     number_within,
     progress_line,
     settings_of,
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--state",
-        type=directory,
+        type=local_path,
         metavar="DIR",
         help="a state directory, or a snapshot (index.directory of the configuration)",
     )

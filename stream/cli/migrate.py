@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, directory, file_path, settings_of
+from spotsieve.stream.cli.options import add_scheme_arguments, add_settings_arguments, local_path, settings_of
 
 if TYPE_CHECKING:
     from spotsieve.stream.files import Input
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve migrate`."""
     parser.epilog = ABOUT
     parser.add_argument(
-        "--to", type=file_path, metavar="FILE", help="the new configuration of a service (default: -c, with --set)"
+        "--to", type=local_path, metavar="FILE", help="the new configuration of a service (default: -c, with --set)"
     )
     parser.add_argument(
         "--switch",
@@ -37,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="end the old log, move the rest, and open the new log; this cannot be undone",
     )
     parser.add_argument(
-        "--from-state", type=directory, metavar="DIR", help="the old directory of a `spotsieve filter --state`"
+        "--from-state", type=local_path, metavar="DIR", help="the old directory of a `spotsieve filter --state`"
     )
-    parser.add_argument("--state", type=directory, metavar="DIR", help="with --from-state: the new directory")
+    parser.add_argument("--state", type=local_path, metavar="DIR", help="with --from-state: the new directory")
     parser.add_argument(
         "--from-pages",
         nargs="+",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spotsieve.stream.base.errors import EXIT_OK, SettingError
 from spotsieve.stream.base.terminal import json_text, show
-from spotsieve.stream.cli.options import add_settings_arguments, file_path, settings_of, show_json
+from spotsieve.stream.cli.options import add_settings_arguments, local_path, settings_of, show_json
 
 if TYPE_CHECKING:
     from spotsieve.stream.sign.schemes.terms import ConceptModel, IdfModel
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--scheme", dest="chosen_scheme", required=True, metavar="NAME", help="the scheme that uses the model"
     )
-    build.add_argument("-o", "--out", type=file_path, required=True, metavar="MODEL", help="the model: a new file")
+    build.add_argument("-o", "--out", type=local_path, required=True, metavar="MODEL", help="the model: a new file")
     add_settings_arguments(build)
     info = actions.add_parser("info", help="print the contents and the digest of a model")
     info.add_argument("model", metavar="MODEL")

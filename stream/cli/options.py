@@ -37,7 +37,7 @@ RARE = "rare"
 def add_settings_arguments(parser: argparse.ArgumentParser) -> None:
     """Add -c FILE and --set NAME=VALUE."""
     parser.add_argument(
-        "-c", "--config", type=file_path, metavar="FILE", help="TOML file (see `spotsieve config example`)"
+        "-c", "--config", type=local_path, metavar="FILE", help="TOML file (see `spotsieve config example`)"
     )
     parser.add_argument(
         "--set",
@@ -70,7 +70,7 @@ def add_salt_argument(parser: argparse.ArgumentParser) -> None:
     """Add --salt-from, for commands that begin a new state."""
     parser.add_argument(
         "--salt-from",
-        type=directory,
+        type=local_path,
         metavar="STATE",
         help="a new state adopts the salt of STATE, a state or snapshot (index.salt_from)",
     )
@@ -80,7 +80,7 @@ def add_against_argument(parser: argparse.ArgumentParser) -> None:
     """Add --against, for commands that filter files."""
     parser.add_argument(
         "--against",
-        type=directory,
+        type=local_path,
         nargs="+",
         action="extend",
         default=[],
@@ -159,13 +159,8 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
-def directory(text: str) -> Path:
-    """A directory named by a flag. Raises ArgumentTypeError for an empty name, the current directory to Path."""
-    return Path(local_file(text))
-
-
-def file_path(text: str) -> Path:
-    """A file named by a flag, as a path. Raises ArgumentTypeError for an empty name."""
+def local_path(text: str) -> Path:
+    """A file or directory named by a flag. Raises ArgumentTypeError as local_file()."""
     return Path(local_file(text))
 
 

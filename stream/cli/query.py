@@ -14,8 +14,8 @@ from spotsieve.stream.cli.options import (
     add_timeout_argument,
     check_names,
     check_stdin_name,
-    directory,
     file_name,
+    local_path,
     settings_of_state,
 )
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
     parser.add_argument(
-        "--state", type=directory, required=True, metavar="DIR", help="a state directory, or a snapshot"
+        "--state", type=local_path, required=True, metavar="DIR", help="a state directory, or a snapshot"
     )
     parser.add_argument(
         "--verdicts",

@@ -16,8 +16,7 @@ from spotsieve.stream.cli.options import (
     add_scheme_arguments,
     add_settings_arguments,
     check_names,
-    directory,
-    file_path,
+    local_path,
     settings_of,
 )
 
@@ -45,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with",
         dest="other",
-        type=file_path,
+        type=local_path,
         metavar="FILE",
         help="judge with the settings of this file; broker and topics stay those of -c",
     )
@@ -57,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--state",
-        type=directory,
+        type=local_path,
         metavar="DIR",
         help="keep the state of the replay in DIR, which must be new or empty",
     )

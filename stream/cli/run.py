@@ -9,7 +9,7 @@ from spotsieve.stream.cli.options import (
     add_salt_argument,
     add_scheme_arguments,
     add_settings_arguments,
-    directory,
+    local_path,
     settings_of,
 )
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--shard", type=int, metavar="N", help="with --role shard: the number of this shard, from 0")
     parser.add_argument("--shards", type=int, metavar="S", help="the number of shards (cluster.shards)")
-    parser.add_argument("--state", type=directory, metavar="DIR", help="state directory (index.directory)")
+    parser.add_argument("--state", type=local_path, metavar="DIR", help="state directory (index.directory)")
     add_salt_argument(parser)
 
 

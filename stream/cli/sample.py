@@ -7,7 +7,13 @@ from pathlib import Path
 
 from spotsieve.stream.base.errors import EXIT_OK, InputError, SettingError
 from spotsieve.stream.base.terminal import show
-from spotsieve.stream.cli.options import add_force_argument, add_settings_arguments, check_names, directory, settings_of
+from spotsieve.stream.cli.options import (
+    add_force_argument,
+    add_settings_arguments,
+    check_names,
+    local_path,
+    settings_of,
+)
 
 MAX_PAGES = 20_000
 ABOUT = """Reads the same files as `spotsieve filter`, and writes the folder SET for `spotsieve score`. --pages of the
@@ -22,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve sample`."""
     parser.epilog = ABOUT
     parser.add_argument("files", nargs="+", metavar="FILE", help="files of pages; - is standard input")
-    parser.add_argument("-o", "--out", type=directory, required=True, metavar="SET", help="the folder to write")
+    parser.add_argument("-o", "--out", type=local_path, required=True, metavar="SET", help="the folder to write")
     parser.add_argument("--pages", type=int, default=2_000, metavar="N", help="number of pages to choose (%(default)s)")
     parser.add_argument(
         "--copies", type=float, default=0.25, metavar="SHARE", help="share of these pages that get a copy (%(default)s)"

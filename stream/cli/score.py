@@ -17,11 +17,10 @@ from spotsieve.stream.cli.options import (
     add_settings_arguments,
     check_names,
     compile_for,
-    directory,
     estimated,
     file_name,
-    file_path,
     local_file,
+    local_path,
     reviewed,
     settings_of,
     show_json,
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve score`."""
     parser.epilog = ABOUT
     parser.add_argument(
-        "sets", nargs="+", type=directory, metavar="SET", help="folder of a labelled set, or file of pages"
+        "sets", nargs="+", type=local_path, metavar="SET", help="folder of a labelled set, or file of pages"
     )
     parser.add_argument(
         "--labels", type=local_file, metavar="LABELS", help="JSONL: score reviewed files of pages with these labels"
@@ -108,13 +107,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--plot",
-        type=file_path,
+        type=local_path,
         metavar="FILE",
         help="also plot precision and recall, F1 over cost, and F1 over the threshold (--sweep): FILE in .svg or .png",
     )
     parser.add_argument(
         "--html",
-        type=file_path,
+        type=local_path,
         metavar="FILE",
         help="also write a report in a single file: tables, plots, and the settings and digests used",
     )

@@ -9,7 +9,7 @@ from spotsieve.stream.cli.options import (
     add_salt_argument,
     add_scheme_arguments,
     add_settings_arguments,
-    directory,
+    local_path,
     settings_of,
 )
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `spotsieve serve`."""
     parser.epilog = ABOUT
     parser.add_argument(
-        "--state", type=directory, required=True, metavar="DIR", help="a state directory, or a snapshot"
+        "--state", type=local_path, required=True, metavar="DIR", help="a state directory, or a snapshot"
     )
     parser.add_argument("--add", action="store_true", help="own the state, and let clients add pages (POST /v1/add)")
     add_salt_argument(parser)

@@ -20,9 +20,9 @@ from spotsieve.stream.cli.options import (
     add_force_argument,
     add_timeout_argument,
     check_names,
-    directory,
     file_name,
     local_file,
+    local_path,
     progress_line,
     show_json,
     whole_number_within,
@@ -61,14 +61,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _add_state_argument(parser: argparse.ArgumentParser, about: str) -> None:
-    parser.add_argument("--state", type=directory, required=True, metavar="DIR", help=about)
+    parser.add_argument("--state", type=local_path, required=True, metavar="DIR", help=about)
 
 
 # info
 
 
 def _add_info_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=directory, metavar="DIR")
+    parser.add_argument("directory", type=local_path, metavar="DIR")
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -97,7 +97,7 @@ verify a snapshot. Exit codes: 0 the state is intact, 4 damage was found, or the
 
 
 def _add_verify_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=directory, metavar="DIR", help="a state directory, or a snapshot")
+    parser.add_argument("directory", type=local_path, metavar="DIR", help="a state directory, or a snapshot")
     parser.add_argument(
         "--show", type=int, default=20, metavar="N", help="list the first N damaged places (20); all are counted"
     )
@@ -180,7 +180,7 @@ the snapshot's position in the log."""
 
 
 def _add_snapshot_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", type=directory, metavar="TARGET", help="the snapshot: a new directory")
+    parser.add_argument("target", type=local_path, metavar="TARGET", help="the snapshot: a new directory")
     parser.add_argument(
         "--after-outcome",
         type=_outcome,
@@ -206,7 +206,7 @@ def _snapshot(options: argparse.Namespace) -> int:
 
 
 def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("snapshot", type=directory, metavar="SNAPSHOT")
+    parser.add_argument("snapshot", type=local_path, metavar="SNAPSHOT")
     _add_state_argument(parser, "the state directory")
 
 
@@ -321,7 +321,7 @@ def _totals(facts: dict[str, Any]) -> str:
 
 
 def _add_merge_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shards", type=directory, nargs="+", metavar="SHARD", help="the state directory of a shard")
+    parser.add_argument("shards", type=local_path, nargs="+", metavar="SHARD", help="the state directory of a shard")
     _add_state_argument(parser, "the state directory to create")
     add_timeout_argument(parser)
 
@@ -343,12 +343,12 @@ def _merge(options: argparse.Namespace) -> int:
 
 
 def _add_split_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shards", type=directory, nargs="+", metavar="SHARD", help="the state directory of a shard")
+    parser.add_argument("shards", type=local_path, nargs="+", metavar="SHARD", help="the state directory of a shard")
     parser.add_argument(
         "--shards", type=int, required=True, metavar="S", dest="number", help="the new number of shards"
     )
     parser.add_argument(
-        "-o", "--out", type=directory, required=True, metavar="DIR", help="the directory to create, for all new states"
+        "-o", "--out", type=local_path, required=True, metavar="DIR", help="the directory to create, for all new states"
     )
     add_timeout_argument(parser)
 

@@ -36,11 +36,11 @@ async def spans_held(
 
 
 async def read_spans(
-    settings: Settings, spans: Spans, step: str, on_progress: OnProgress, isolation_level: str = "read_committed"
+    settings: Settings, spans: Spans, step: str, on_progress: OnProgress
 ) -> AsyncIterator[ConsumerRecord]:
     """The messages of ranges; the progress in offsets after each fetch. The parameters are those of RangeReader."""
     total = sum(end - first for first, end in spans.values())
-    async with RangeReader(settings, spans, step, isolation_level) as reader:
+    async with RangeReader(settings, spans, step) as reader:
         async for fetched in reader.batches():
             for messages in fetched.values():
                 for message in messages:

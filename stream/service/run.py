@@ -19,6 +19,7 @@ from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import (
     EXIT_OK,
     MOST_REJECTED_SHARE,
+    REJECTIONS,
     BrokerTrouble,
     RejectReason,
     SpotsieveError,
@@ -39,14 +40,6 @@ from spotsieve.stream.service.log.signature_log import SignatureLog
 from spotsieve.stream.service.worker import Worker
 from spotsieve.stream.sign.schemes.registry import scheme_of
 
-SETTING_OF = {
-    RejectReason.NOT_JSON: "input.format (html: the message is the page itself)",
-    RejectReason.NO_BODY: "input.fields.body",
-    RejectReason.NO_URL: "input.fields.url, or input.url_from for format html",
-    RejectReason.BAD_TIME: "input.fields.fetched_at",
-    RejectReason.BAD_BASE64: "input.body_encoding",
-}
-"""By reject reason, the setting that is most likely wrong if many messages are rejected for it."""
 STATE_SECONDS = 10.0
 """Interval between two readings of the state size, which query RocksDB properties."""
 LASTING_SECONDS = 60.0
@@ -310,7 +303,7 @@ def _misread(pages: int, reasons: Mapping[str, int]) -> dict[str, object]:
     return {
         "rejected_share": round(rejected / (pages + rejected), 4),
         "rejected_most": worst,
-        "advice": f"many messages are not pages: compare one with {SETTING_OF.get(RejectReason(worst), '[input]')}",
+        "advice": f"many messages are not pages: compare one with {REJECTIONS[RejectReason(worst)].setting}",
     }
 
 

@@ -47,15 +47,14 @@ class _Original:
 class Originals:
     """WARC-Record-ID, date and payload digest of the pages emitted last, by page id. A state does not store them."""
 
-    def __init__(self, most: int = MOST_ORIGINALS) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._known: OrderedDict[PageId, _Original] = OrderedDict()
 
     def add(self, page: PageId, raw: bytes) -> None:
         """Add the WARC record of an emitted page."""
         capture = _Capture.of(raw)
         self._known[page] = _Original(capture.field("warc-record-id"), capture.field("warc-date"), capture.digest)
-        if len(self._known) > self._most:
+        if len(self._known) > MOST_ORIGINALS:
             self._known.popitem(last=False)
 
     def get(self, page: PageId) -> _Original | None:

@@ -145,12 +145,9 @@ def fresh_words(page: PageGrams, other: PageGrams) -> int:
     return _fresh_words(page, _among(page.grams, other.grams))
 
 
-def is_lost(fresh: int, words: int, share: float = SHARE, least_words: int = LEAST_WORDS) -> bool:
-    """Whether a dropped page with this number of fresh words is lost.
-
-    words: the number of all its words  share, least_words: the least fresh part of a lost page
-    """
-    return words >= LEAST_JUDGED and fresh >= max(least_words, share * words)
+def is_lost(fresh: int, words: int) -> bool:
+    """Whether a dropped page with this number of fresh words is lost. words: the number of all its words"""
+    return fresh >= max(LEAST_WORDS, SHARE * words)
 
 
 def contains(other: PageGrams, page: PageGrams) -> bool:
@@ -161,17 +158,11 @@ def contains(other: PageGrams, page: PageGrams) -> bool:
     return float(present[page.places].mean()) >= CONTAINED and not _fresh_words(page, present)
 
 
-def measure(
-    texts: Sequence[PageGrams],
-    originals: Sequence[int | None],
-    share: float = SHARE,
-    least_words: int = LEAST_WORDS,
-) -> FreshText:
+def measure(texts: Sequence[PageGrams], originals: Sequence[int | None]) -> FreshText:
     """The measures of verdicts.
 
     texts: n texts in the order of the verdicts
     originals: for each page the place of its original or ABSENT; None for an emitted page; UNKNOWN without a verdict
-    share, least_words: the least fresh part of a lost page
     """
     index = _EmittedPages(texts)
     lost, missed = list[LostPage](), list[MissedPage]()
@@ -191,7 +182,7 @@ def measure(
             fresh = fresh_words(text, texts[original])
             if fresh or originals[original] is not None:  # text of an emitted original is not gone
                 with_fresh.append(text)
-            if is_lost(fresh, text.words, share, least_words):
+            if is_lost(fresh, text.words):
                 lost.append(LostPage(place, original, fresh, text.words))
     judged = absent + dropped + sum(text.judged for text in emitted)
     pages = len(originals) - sum(original == UNKNOWN for original in originals)

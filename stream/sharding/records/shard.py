@@ -1,8 +1,7 @@
 """Encodes the bodies of records that shards write: candidates, confirmations and resolutions of hosts.
 
-state/FORMATS.md has their grammar. The result of a candidate is that of the shard's test
-(stream/sharding/candidates.py). The columns of the texts in confirmations are those of DistinctiveText
-(stream/base/signature.py).
+state/FORMATS.md has their grammar. stream/sharding/candidates.py defines the results of candidates, and
+DistinctiveText (stream/base/signature.py) the columns of the texts in confirmations.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -20,7 +20,7 @@ from spotsieve.stream.base.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_SETTING
 from spotsieve.stream.base.settings.digest import verdict_settings_text
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
-from spotsieve.stream.cli.options import directory
+from spotsieve.stream.cli.options import local_path
 from tests.fixtures.filter_crawl import ROOT, filter_json, lines, page
 from tests.fixtures.waiting import SECONDS
 
@@ -321,7 +321,7 @@ def test_a_url_in_place_of_a_local_file_is_refused_and_makes_no_directory(
 
 
 def test_a_file_url_is_a_directory_of_this_machine(tmp_path: Path) -> None:
-    assert directory(f"file://{tmp_path}") == tmp_path
+    assert local_path(f"file://{tmp_path}") == tmp_path
     with Deduplicator(f"file://{tmp_path}/state"):
         assert (tmp_path / "state" / LOG_FILE).exists()
 
@@ -330,7 +330,7 @@ def test_a_local_path_that_contains_the_mark_of_a_url_is_no_url(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert directory("./s3://seen") == Path("s3:/seen")
+    assert local_path("./s3://seen") == Path("s3:/seen")
     with Deduplicator("./s3://seen"):
         assert (tmp_path / "s3:" / "seen" / LOG_FILE).exists()
 

@@ -85,8 +85,6 @@ def test_a_page_is_lost_from_forty_percent_and_twenty_fresh_words_on() -> None:
     assert not is_lost(20, 51)
     assert is_lost(40, 100)
     assert not is_lost(39, 100)
-    assert is_lost(5, 20, share=0.0, least_words=5)
-    assert not is_lost(19, 19, share=0.0, least_words=5), "too few words to be judged"
 
 
 def test_a_dropped_page_is_compared_with_its_original_only() -> None:
