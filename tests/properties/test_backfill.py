@@ -142,9 +142,9 @@ def test_a_stopped_run_goes_on_where_it_was(
 @pytest.mark.guarantee(
     "a backfill gives the verdicts and the state of `spotsieve filter`", fault="a reader is lost at any call"
 )
-@pytest.mark.parametrize("late", mostly_long([2, 0, 30], 1))
+@pytest.mark.parametrize(("late", "step"), mostly_long([(2, 5), (2, 1), (0, 1), (30, 1)], 1))
 def test_a_reader_that_is_lost_at_any_call_has_no_page_judged_twice(
-    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], late: int
+    tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], late: int, step: int
 ) -> None:
     expected, at = of_filter["spotsieve", "jsonl"], 0
     while True:
@@ -160,7 +160,7 @@ def test_a_reader_that_is_lost_at_any_call_has_no_page_judged_twice(
         assert_as_filter(directory, expected, "jsonl")
         if next(calls) <= at:
             break  # No call was lost: that was the last one.
-        at += 1
+        at += step
     assert at > 3 * len(expected.names)
 
 
@@ -224,8 +224,9 @@ STEPS_OF_SHARD, STEPS_OF_JUDGING = (
     "a backfill gives the verdicts and the state of `spotsieve filter`",
     fault="pages cause internal errors in any step of any shard",
 )
-@pytest.mark.parametrize("shards", [1, 3])
-@pytest.mark.parametrize("name", ["spotsieve", "minhash"])
+@pytest.mark.parametrize(
+    ("name", "shards"), mostly_long([("spotsieve", 3), ("minhash", 1), ("spotsieve", 1), ("minhash", 3)], 2)
+)
 def test_pages_that_break_the_code_are_passed_on_as_filter_does(
     tmp_path: Path,
     of_filter: dict[tuple[str, str], Filtered],

@@ -59,7 +59,7 @@ def assert_spared_alike(dice: random.Random, one: OneProcess) -> None:
     "a page that causes an internal error stops no worker",
     fault="an error in any step of any shard or the resolver, any rounds",
 )
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_long(range(3), 1))
 @pytest.mark.parametrize("name", ["spotsieve", "manku", "minhash"])
 def test_pages_that_break_a_round_get_the_verdicts_of_one_process(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -77,7 +77,7 @@ def test_pages_that_break_a_round_get_the_verdicts_of_one_process(
     assert_spared_alike(dice, one)
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(9100, 9108), 4))
+@pytest.mark.parametrize("seed", mostly_long(range(9100, 9108), 2))
 def test_remembered_hosts_go_on_without_pages_that_break_a_round(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     dice, pages, limits = random.Random(seed), *any_world(seed)[1:]
     settings = IndexSettings.model_construct(

@@ -16,6 +16,7 @@ from spotsieve.stream.judge.candidates import NEVER, find_candidates
 from spotsieve.stream.judge.slots import slots_of
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.fixtures.families import FAMILIES, family_pages
+from tests.fixtures.long_cases import mostly_long
 
 THIN = 100
 """The judge compares shorter texts block by block, with the words of their titles."""
@@ -76,9 +77,22 @@ def traces_of(family: str, scheme: SpotsieveScheme) -> list[tuple[JudgeTrace, fl
     return found
 
 
-@pytest.mark.parametrize("how", SCHEMES)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_thresholds_of_every_pair_imply_its_verdict(family: str, how: str) -> None:
+DEFAULT, *OTHERS = SCHEMES
+SOME = tuple(FAMILIES)[::5]
+
+
+@pytest.mark.parametrize(
+    ("how", "family"),
+    mostly_long(
+        [
+            *((DEFAULT, family) for family in FAMILIES),
+            *((how, family) for how in OTHERS for family in SOME),
+            *((how, family) for how in OTHERS for family in FAMILIES if family not in SOME),
+        ],
+        len(FAMILIES) + len(OTHERS) * len(SOME),
+    ),
+)
+def test_the_thresholds_of_every_pair_imply_its_verdict(how: str, family: str) -> None:
     for trace, error in traces_of(family, SCHEMES[how]):
         for candidate in trace.candidates:
             assert_thresholds_imply(candidate)
@@ -87,7 +101,7 @@ def test_the_thresholds_of_every_pair_imply_its_verdict(family: str, how: str) -
             assert trace.verdicts.kind[0] == Kind.DUPLICATE
 
 
-@pytest.mark.parametrize("how", SCHEMES)
+@pytest.mark.parametrize("how", mostly_long(SCHEMES, 2))
 def test_the_judge_leaves_out_only_values_that_decide_nothing(how: str) -> None:
     assert sum(compared_pairs(family, SCHEMES[how]) for family in FAMILIES) > 1_000
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench.fuzz.mutations import mutated
 from bench.fuzz.seeds import SEEDS
 from bench.fuzz.targets import TARGETS
+from tests.fixtures.long_cases import mostly_long
 from tests.reference.signatures import record_of_broken_columns
 
 EXAMPLES = {"markup": 100, "message": 150}
@@ -22,14 +23,16 @@ FOUND = {
 """What once came out as another error, or was taken for sound."""
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "share"), mostly_long([(name, share) for share in (2, 1) for name in TARGETS], len(TARGETS))
+)
 @pytest.mark.guarantee("hostile input crashes nothing", fault="mutated messages, files, pages, log records and states")
-def test_mutated_inputs_give_what_they_may_or_a_documented_error(name: str) -> None:
+def test_mutated_inputs_give_what_they_may_or_a_documented_error(name: str, share: int) -> None:
     target, seeds = TARGETS[name], SEEDS[name]()
     for data in (*seeds, *FOUND.get(name, ())):
         target.run(data)
 
-    @settings(max_examples=EXAMPLES.get(name, 200), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES.get(name, 200) // share, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.randoms(use_true_random=False) | st.integers().map(random.Random))
     def run(chosen: random.Random) -> None:
         target.run(mutated(chosen, seeds, target.pieces))

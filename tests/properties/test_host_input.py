@@ -4,6 +4,7 @@ What they are compared with: a crowd of ordinary hosts whose pages share a menu 
 """
 
 import functools
+import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -127,7 +128,9 @@ def check_memory(state: State, hosts: Sequence[int]) -> None:
 
 
 @pytest.mark.parametrize("look", ODD.values(), ids=ODD)
-def test_pages_of_odd_hosts_are_told_apart_and_their_copies_found(look: Look) -> None:
+def test_pages_of_odd_hosts_are_told_apart_in_at_most_three_times_the_usual_time_and_their_copies_found(
+    look: Look,
+) -> None:
     pages = pages_of(look)
     found = judge_all(pages)
     lost = [number for number in range(PAGES) if found.kind[number] != Kind.NOVEL]
@@ -137,12 +140,8 @@ def test_pages_of_odd_hosts_are_told_apart_and_their_copies_found(look: Look) ->
     assert found.original[PAGES:] == copied
     assert set(found.reason[PAGES:]) == {Reason.CONTAINED}
     check_memory(found.state, hash_hosts(pages).tolist())
-
-
-@pytest.mark.parametrize("look", ODD.values(), ids=ODD)
-def test_odd_hosts_take_no_more_than_three_times_the_time_of_ordinary_ones(look: Look) -> None:
-    pages = pages_of(look)
-    assert any(judge_all(pages).seconds <= 3 * ordinary_seconds() for _ in range(RUNS))
+    again = (judge_all(pages).seconds for _ in range(RUNS - 1))
+    assert any(seconds <= 3 * ordinary_seconds() for seconds in itertools.chain([found.seconds], again))
 
 
 def signed_articles(first: int, count: int) -> Signatures:

@@ -89,7 +89,7 @@ def with_thresholds(thresholds: PairThresholds) -> SpotsieveScheme:
     return scheme
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(7000, 7006), 2))
+@pytest.mark.parametrize("seed", mostly_long(range(7000, 7006), 1))
 @pytest.mark.parametrize("thresholds", OTHER_THRESHOLDS.values(), ids=OTHER_THRESHOLDS)
 def test_with_other_thresholds_verdicts_are_those_of_the_reference_judge(thresholds: PairThresholds, seed: int) -> None:
     dice, pages, limits = any_world(seed)
@@ -98,7 +98,7 @@ def test_with_other_thresholds_verdicts_are_those_of_the_reference_judge(thresho
         assert run([record], state, limits, with_thresholds(thresholds)) == run_reference([record], reference_kernel)
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(8000, 8020), 7))
+@pytest.mark.parametrize("seed", mostly_long(range(8000, 8020), 3))
 def test_what_hosts_learn_depends_on_no_verdict(seed: int) -> None:
     _, pages, limits = any_world(seed)
     states = [memory_state() for _ in OTHER_THRESHOLDS]
@@ -120,7 +120,7 @@ def test_what_hosts_learn_depends_on_no_verdict(seed: int) -> None:
         assert len(dropped) > 1, "the thresholds must change verdicts"
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(60), 20))
+@pytest.mark.parametrize("seed", mostly_long(range(60), 8))
 def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     records, state, reference_kernel = any_cut(dice, pages), memory_state(), reference_of(limits)
@@ -132,7 +132,7 @@ def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None
 @pytest.mark.guarantee(
     "batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches, with host memories"
 )
-@pytest.mark.parametrize("seed", mostly_long(range(1000, 1040), 14))
+@pytest.mark.parametrize("seed", mostly_long(range(1000, 1040), 6))
 def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     one, other = memory_state(), memory_state()
@@ -143,7 +143,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> Non
     assert first_difference(one, other) is None
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(2000, 2012), 5))
+@pytest.mark.parametrize("seed", mostly_long(range(2000, 2012), 3))
 def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     records, memory = any_cut(dice, pages), memory_state()
@@ -159,7 +159,7 @@ def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed
     "no page is dropped as a duplicate of its own first attempt",
     fault="uncommitted pages are submitted again, with host memories",
 )
-@pytest.mark.parametrize("seed", mostly_long(range(3000, 3040), 12))
+@pytest.mark.parametrize("seed", mostly_long(range(3000, 3040), 5))
 def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_had(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     plain, state, reference_kernel = memory_state(), memory_state(), reference_of(limits)
@@ -258,7 +258,7 @@ class Reader:
     "every reader of the log forgets the same pages",
     fault="pages expire and are forgotten, with host memories",
 )
-@pytest.mark.parametrize("seed", mostly_long(range(4000, 4040), 14))
+@pytest.mark.parametrize("seed", mostly_long(range(4000, 4040), 6))
 def test_with_horizon_and_forgetting_verdicts_and_memories_are_the_obvious_judge_s(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     # Pages are a second apart, and some are late.

@@ -99,7 +99,7 @@ def assert_split(one: OneProcess, dice: random.Random, folder: Path, before: int
 
 @pytest.mark.guarantee("shards and a resolver give the verdicts of one process", fault="their states are merged")
 # In 9032 a page that replaced another is forgotten, and comes again before it is committed.
-@pytest.mark.parametrize("seed", mostly_long([9032, *range(8100, 8104)], 2))
+@pytest.mark.parametrize("seed", mostly_long([9032, *range(8100, 8104)], 1))
 def test_states_of_shards_that_remember_hosts_make_the_state_of_one_process(seed: int, tmp_path: Path) -> None:
     one, dice = with_hosts(seed)
     assert_merged(one, dice, tmp_path, [dice.randrange(1, 6)])
@@ -109,7 +109,7 @@ def test_states_of_shards_that_remember_hosts_make_the_state_of_one_process(seed
     "shards and a resolver give the verdicts of one process",
     fault="their states are split for another number of shards",
 )
-@pytest.mark.parametrize("seed", mostly_long([9032, *range(8200, 8208)], 3))
+@pytest.mark.parametrize("seed", mostly_long([9032, *range(8200, 8208)], 2))
 def test_states_that_remember_hosts_are_split_into_those_of_other_shards(seed: int, tmp_path: Path) -> None:
     one, dice = with_hosts(seed)
     assert_split(one, dice, tmp_path, dice.randrange(1, 6), dice.choice([1, 2, 3, 5, 9]))

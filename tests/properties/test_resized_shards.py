@@ -49,7 +49,7 @@ def test_every_scheme_judges_across_a_resize_as_one_process(name: str) -> None:
     assert_resizes_change_nothing(dice, one)
 
 
-@pytest.mark.parametrize("seed", mostly_long(range(9000, 9008), 4))
+@pytest.mark.parametrize("seed", mostly_long(range(9000, 9008), 2))
 def test_remembered_hosts_are_judged_across_a_resize_as_in_one_process(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     settings = IndexSettings.model_construct(

@@ -27,6 +27,7 @@ from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.fixtures.families import FAMILIES, family_pages
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.generated import outcomes_of
 from tests.fixtures.states.sharded_logs import assert_verdicts_equal
 from tests.fixtures.states.shards import OneProcess, Shards
@@ -70,7 +71,7 @@ def test_the_pages_have_verdicts_of_every_kind() -> None:
     assert 0.1 * len(pages()) < dropped < 0.8 * len(pages())
 
 
-@pytest.mark.parametrize("salt", SALTS)
+@pytest.mark.parametrize("salt", mostly_long(SALTS, 6))
 def test_verdicts_do_not_depend_on_the_salt(salt: int) -> None:
     found = outcomes_with(salt, pages())
     assert [
@@ -106,7 +107,7 @@ def run_on_disk(folder: Path, salt: int) -> tuple[list[Outcome], list[LogIdentit
     return outcomes, logs
 
 
-@pytest.mark.parametrize("salt", SALTS)
+@pytest.mark.parametrize("salt", mostly_long(SALTS, 6))
 def test_whole_runs_over_a_state_directory_give_the_same_verdicts(tmp_path: Path, salt: int) -> None:
     found, (first, second) = run_on_disk(tmp_path, salt)
     assert found == unsalted_run()

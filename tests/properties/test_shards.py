@@ -97,7 +97,7 @@ def test_articles_under_own_headlines_are_judged_in_shards_as_in_one_process() -
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="any number of shards, rounds and limits"
 )
-@pytest.mark.parametrize("seed", mostly_long(range(8), 4))
+@pytest.mark.parametrize("seed", mostly_long(range(8), 2))
 @pytest.mark.parametrize("name", WORLDS)
 def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed: int) -> None:
     dice, world = random.Random(seed), WORLDS[name]
@@ -113,7 +113,7 @@ def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed:
     "shards and a resolver give the verdicts of one process",
     fault="pages are submitted again, expire and are forgotten, with host memories",
 )
-@pytest.mark.parametrize("seed", mostly_long(range(8000, 8016), 3))
+@pytest.mark.parametrize("seed", mostly_long(range(8000, 8016), 2))
 def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> None:
     dice, pages, limits = any_world(seed)
     settings, _ = any_limits(dice)
@@ -176,7 +176,7 @@ def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
 @pytest.mark.guarantee(
     "shards and a resolver give the verdicts of one process", fault="any speculation about pages of other hosts"
 )
-@pytest.mark.parametrize("seed", mostly_long(range(40), 12))
+@pytest.mark.parametrize("seed", mostly_long(range(40), 3))
 def test_no_page_rests_unseen_on_a_wrong_guess(seed: int) -> None:
     dice = np.random.default_rng(seed)
     for _ in range(5):

@@ -22,6 +22,7 @@ from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import EXIT_BROKEN_PIPE, main
 from spotsieve.stream.cli.options import local_path
 from tests.fixtures.filter_crawl import ROOT, filter_json, lines, page
+from tests.fixtures.services.forking import forked_command
 from tests.fixtures.waiting import SECONDS
 
 PAGES = 30
@@ -168,7 +169,7 @@ def test_a_full_standard_output_is_told_in_one_line(command: str, state: Path, t
     names = {"STATE": str(state), "PAGES": str(tmp_path / "crawl.jsonl")}
     words = [names.get(word, word) for word in command.split()]
     with Path("/dev/full").open("wb") as full:
-        run = [sys.executable, "-m", "spotsieve.stream", *words]
+        run = [str(forked_command(ROOT)), *words]
         done = subprocess.run(run, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False)
     error = done.stderr.decode()
     assert (done.returncode, "Traceback" in error, "Exception ignored" in error) == (EXIT_STATE, False, False), error

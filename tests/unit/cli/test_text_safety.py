@@ -9,7 +9,6 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from spotsieve.stream.cli import COMMANDS, main
 from spotsieve.stream.observe.logs import configure_logs, logger
 from tests.conftest import REPOSITORY
 from tests.fixtures.filter_crawl import article
+from tests.fixtures.services.forking import forked_command
 
 NAME = b"p\x1b[31m\nspotsieve: forged\xc2\x9b\xe2\x80\xa8\xe2\x80\xae\xff"
 """A file's name: an escape sequence, a forged line, its 8-bit form, a line separator, a turn of direction, no UTF-8."""
@@ -337,9 +337,7 @@ def test_a_terminal_gets_no_control_character_of_other_formats(
     warc.write_bytes(head.encode() + body + b"\r\n\r\n")
     given = [argument.format(**hostile, warc=warc) for argument in arguments]
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "spotsieve.stream", *given], stdout=theirs, stderr=theirs, cwd=REPOSITORY
-    ):
+    with subprocess.Popen([forked_command(REPOSITORY), *given], stdout=theirs, stderr=theirs, cwd=REPOSITORY):
         os.close(theirs)
         shown = b""
         with contextlib.suppress(OSError):  # Linux ends a terminal without a writer by an error.

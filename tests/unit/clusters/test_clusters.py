@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -31,6 +30,7 @@ from spotsieve.stream.insight.explain.page_lookup import find_recorded
 from spotsieve.stream.research.labelling.population import read_verdicts
 from tests.conftest import REPOSITORY
 from tests.fixtures.filter_crawl import filter_json, lines, page, read_json
+from tests.fixtures.services.forking import forked_command
 
 NAMES = [f"p{number}" for number in range(9)]
 names = st.sampled_from(NAMES)
@@ -215,7 +215,7 @@ def test_parquet_on_standard_input_and_damaged_parquet_are_reported(
     with pytest.raises(InputError, match="has no files of verdicts"):
         read_verdicts(empty, None)
     done = subprocess.run(
-        [sys.executable, "-m", "spotsieve.stream", "clusters", "-"],
+        [forked_command(REPOSITORY), "clusters", "-"],
         input=b"PAR1" + bytes(100),
         capture_output=True,
         check=False,
@@ -253,7 +253,7 @@ def test_csv_has_the_same_columns(filtered: Path, tmp_path: Path, capsys: pytest
 def test_lines_of_two_runs_count_a_page_once(filtered: Path, capsys: pytest.CaptureFixture[str]) -> None:
     twice = [str(filtered / "verdicts.jsonl"), "-"]
     done = subprocess.run(
-        [sys.executable, "-m", "spotsieve.stream", "clusters", *twice, "--json", "--out", "/dev/null"],
+        [forked_command(REPOSITORY), "clusters", *twice, "--json", "--out", "/dev/null"],
         cwd=REPOSITORY,
         input=(filtered / "verdicts.jsonl").read_bytes(),
         capture_output=True,

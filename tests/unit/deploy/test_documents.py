@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import tokenize
 from functools import cache
 from pathlib import Path
@@ -23,6 +22,7 @@ from spotsieve.stream.base.settings.reference import reference_markdown
 from spotsieve.stream.cli import COMMANDS
 from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
+from tests.fixtures.services.forking import forked_command
 from tests.fixtures.source_tree import comments_and_docstrings, tracked
 
 README = REPOSITORY / "README.md"
@@ -272,7 +272,7 @@ def test_every_module_that_a_document_runs_exists(document: Path) -> None:
 def test_the_actions_of_commands_are_those_that_they_have() -> None:
     for command, actions in ACTIONS.items():
         asked = subprocess.run(
-            [sys.executable, "-m", "spotsieve.stream", command, "--help"], capture_output=True, text=True, check=True
+            [forked_command(REPOSITORY), command, "--help"], capture_output=True, text=True, check=True
         )
         assert tuple(re.findall(r"^    ([a-z-]+)(?:  |$)", asked.stdout, re.MULTILINE)) == actions
 
@@ -340,7 +340,7 @@ def test_the_commands_of_readme_and_quick_start_print_what_they_show(tmp_path: P
     assert len(files) == 2
     for commands in files:
         subprocess.run(["sh", "-c", commands], cwd=tmp_path, check=True)
-    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    search = f"{forked_command(REPOSITORY).parent}{os.pathsep}{os.environ['PATH']}"
     shown = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(shown) == 4
     for command, output in shown:

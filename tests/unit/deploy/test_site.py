@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.fixtures.browser import browser, opened  # noqa: F401 - `browser` is a fixture
 
+WIDTHS = 360, 1200
 OVERFLOW = """() => {
     const width = document.documentElement.clientWidth;
     const scrolls = (one) => {  // a table or a listing may scroll by itself, the article may not
@@ -100,15 +101,18 @@ def test_every_link_within_the_site_leads_to_a_file_and_a_place(site: Path) -> N
 def test_every_page_fits_a_telephone_and_a_screen_and_no_script_fails(site: Path, browser: Any) -> None:  # noqa: F811 - the fixture
     first, *others = sorted(site.rglob("*.html"))
     faults = list[str]()
-    for width in (360, 1200):
-        with opened(browser, first, viewport={"width": width, "height": 800}) as shown:
-            for page in (first, *others):
-                if page is not first:
-                    shown.page.goto(page.resolve().as_uri())
+    with opened(browser, first) as shown:
+        for page in (first, *others):
+            if page is not first:
+                shown.page.goto(page.resolve().as_uri())
+            for width in WIDTHS:
+                shown.page.set_viewport_size({"width": width, "height": 800})
                 if over := shown.page.evaluate(OVERFLOW):
                     faults.append(f"{page.name} at {width} px: {over}")
-            shown.page.evaluate(TOO_WIDE)
+        shown.page.evaluate(TOO_WIDE)
+        for width in WIDTHS:
+            shown.page.set_viewport_size({"width": width, "height": 800})
             assert shown.page.evaluate(OVERFLOW), "the check sees what does not fit"
-            faults += [f"at {width} px: {line}" for line in shown.told]
-            faults += [url for url in shown.asked if not url.startswith(("file:", "data:"))]
+        faults += shown.told
+        faults += [url for url in shown.asked if not url.startswith(("file:", "data:"))]
     assert not faults, "\n".join(faults)

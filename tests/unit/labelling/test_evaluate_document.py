@@ -3,11 +3,11 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
 from tests.fixtures.pages.judged import judge_by_truth
+from tests.fixtures.services.forking import forked_command
 
 DOCUMENT = REPOSITORY / "docs" / "evaluate.md"
 
@@ -16,7 +16,7 @@ def test_the_commands_of_the_document_print_what_it_shows(tmp_path: Path) -> Non
     blocks = re.findall(r"^```console\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     shown = [found for block in blocks for found in re.findall(r"^\$ (.*?)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
     assert len(shown) == 11
-    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    search = f"{forked_command(REPOSITORY).parent}{os.pathsep}{os.environ['PATH']}"
     for command, output in shown:
         if "--labels" in command and not (tmp_path / "labels.jsonl").exists():
             judge_by_truth(tmp_path / "review.html", tmp_path / "labels.jsonl")

@@ -20,7 +20,7 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.local_states import families_of
 
-PAGES, HORIZONS, BATCH = 1000, 20, 100
+PAGES, HORIZONS, BATCH = 500, 20, 50
 SETTINGS = IndexSettings(horizon_hours=horizon_of(PAGES), write_buffer_mb=1)
 
 

@@ -24,6 +24,7 @@ from spotsieve.stream.base.page_text import ENTRY_SAMPLES
 from spotsieve.stream.cli import main
 from spotsieve.stream.engine import forget
 from tests.conftest import REPOSITORY
+from tests.fixtures.services.forking import forked_command
 from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.host_filings import remember_more
 from tests.fixtures.states.local_states import (
@@ -158,7 +159,7 @@ def test_a_pipe_and_a_snapshot_and_a_running_state_are_exported_alike(
 ) -> None:
     assert main(["state", "snapshot", "--state", str(made), str(tmp_path / "snapshot")]) == 0
     before = listing(tmp_path / "snapshot")
-    command = [sys.executable, "-m", "spotsieve.stream", "state"]
+    command = [str(forked_command(REPOSITORY)), "state"]
     export = [*command, "export", "--state", str(tmp_path / "snapshot")]
     done = subprocess.run(export, cwd=REPOSITORY, capture_output=True, check=True)
     assert done.stdout.splitlines() == exported

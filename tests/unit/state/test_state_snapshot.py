@@ -222,21 +222,28 @@ def test_a_snapshot_waits_for_another_one_until_the_timeout(
 
 @pytest.mark.parametrize("runs", [False, True], ids=["at rest", "owned"])
 def test_many_processes_open_a_state_at_a_time(runs: bool, directory: Path) -> None:
+    # Forks of a process that has loaded all: each opens the state itself.
     program = (
-        "import sys; from pathlib import Path; from spotsieve.state.still.reading import read_only_state\n"
-        "with read_only_state(Path(sys.argv[1])) as state:\n"
-        "    print(state.position, flush=True); sys.stdin.read()"
+        "import gc, os, sys; from pathlib import Path; from numba.core.registry import cpu_target\n"
+        "from spotsieve.state.still.reading import read_only_state\n"
+        "cpu_target.target_context.refresh(); gc.freeze()\n"
+        "forks = []\n"
+        "for _ in range(4):\n"
+        "    forks.append(os.fork())\n"
+        "    if not forks[-1]:\n"
+        "        with read_only_state(Path(sys.argv[1])) as state:\n"
+        "            print(state.position, flush=True); sys.stdin.read()\n"
+        "        sys.exit()\n"
+        "sys.exit(any([os.waitpid(fork, 0)[1] for fork in forks]))"
     )
     command = [sys.executable, "-c", program, str(directory)]
     with owner(directory, answers=True) if runs else contextlib.nullcontext() as process:
-        readers = [
-            subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)
-        ]
+        readers = subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert readers.stdout is not None
         # All are open before the first one ends.
-        assert [reader.stdout.readline() for reader in readers if reader.stdout] == [b"%d\n" % RECORDS] * 4
-        for reader in readers:
-            reader.communicate()
-        assert [reader.returncode for reader in readers] == [0] * 4
+        assert [readers.stdout.readline() for _ in range(4)] == [b"%d\n" % RECORDS] * 4
+        readers.communicate()
+        assert readers.returncode == 0
         if process is not None:
             process.kill()
 

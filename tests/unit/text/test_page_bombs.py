@@ -21,7 +21,7 @@ from tests.fixtures.pages.scheme_settings import settings_named
 SMALL, GROWTH = 500_000, 8
 MOST_GROWTH = 20
 """Of CPU time from SMALL bytes to GROWTH times as many: linear is 8, quadratic is 64."""
-PAGE_BYTES = 16_000_000
+PAGE_BYTES = 4_000_000
 MOST_MEMORY = 64
 """Memory for the largest page, per byte of the page; measured: 26."""
 
@@ -159,11 +159,11 @@ def memory_of_bombs() -> int:
     for name in OTHERS_MEMORY:
         for scheme in OTHERS:
             scheme_named(scheme).sign([Page("s", 0, 0, "", BOMBS[name](PAGE_BYTES // 4), True, 0)])
-    read_and_sign(b"a" * 50_000_000)
+    read_and_sign(b"a" * 4 * PAGE_BYTES)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
 
 
-def test_bombs_of_16_mb_and_a_token_of_50_take_bounded_memory() -> None:
+def test_bombs_of_4_mb_and_a_token_of_16_take_bounded_memory() -> None:
     program = "from tests.unit.text.test_page_bombs import memory_of_bombs; print(memory_of_bombs())"
     ran = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert int(ran.stdout) < MOST_MEMORY * PAGE_BYTES

@@ -14,7 +14,7 @@ from spotsieve.stream.sign.features.spots import SpotModel, SpotSettings, extrac
 from spotsieve.stream.sign.text.machine import PADDING
 from tests.fixtures.cpu_time import RUNS, assert_cpu_below, assert_cpu_grows, cpu_seconds
 
-SIZE, HOSTILE_SIZE = 4_000_000, 1_500_000
+SIZE, HOSTILE_SIZE = 2_000_000, 500_000
 MODEL = SpotModel(SpotSettings())
 ORDINARY = b'<div class="story"><p>The rally was <b>held</b> in the old town hall, and it is said to go on.</p></div>\n'
 HOSTILE = {
@@ -86,7 +86,7 @@ FEW_TIMES = (
     "text in another charset",
     "text in UTF-16",
 )
-PAIRS = 7
+PAIRS = 5
 
 
 def read_page(piece: bytes, size: int, start: bytes = b"") -> None:
@@ -100,14 +100,14 @@ def read_page(piece: bytes, size: int, start: bytes = b"") -> None:
 @pytest.fixture(scope="module")
 def ordinary() -> float:
     read_page(ORDINARY, len(ORDINARY))  # compiles the kernels, or reads them from the cache
-    return min(cpu_seconds(lambda: read_page(ORDINARY, HOSTILE_SIZE)) for _ in range(2))
+    return min(cpu_seconds(lambda: read_page(ORDINARY, HOSTILE_SIZE)) for _ in range(5))
 
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("start", [b"", b"<!-- ", b"<script><!--<script>", b"<p a='", b"<p>the "], ids=repr)
 def test_hostile_pages_take_at_most_forty_times_an_ordinary_page(piece: bytes, start: bytes, ordinary: float) -> None:
     # Quadratic time would be hundreds of times slower at this size.
-    assert_cpu_below(40 * ordinary + 0.02, lambda: read_page(piece, HOSTILE_SIZE, start))
+    assert_cpu_below(40 * ordinary + 0.01, lambda: read_page(piece, HOSTILE_SIZE, start))
 
 
 def sieve_seconds(piece: bytes, size: int) -> float:
