@@ -171,12 +171,28 @@ def test_state_that_imports_the_service_is_caught(planted: Path) -> None:
     assert lint_imports(planted).returncode == 1
 
 
-@pytest.mark.parametrize("name", pure_contract()["source_modules"])
-def test_importing_a_pure_module_loads_neither_event_loop_nor_broker_nor_store(name: str) -> None:
+@pytest.fixture(scope="module")
+def loaded_by() -> dict[str, set[str]]:
+    """Pure module -> the modules that its import loads, each in a fork that has numba alone."""
     # numba itself imports parts of asyncio's neighbours; what counts is that our import adds none of these.
-    code = f"import sys, numba; before = set(sys.modules); import {name}; print(*sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.split())
+    code = (
+        "import importlib, os, sys, numba; before = set(sys.modules)\n"
+        "for name in sys.argv[1:]:\n"
+        "    if not os.fork():\n"
+        "        importlib.import_module(name)\n"
+        "        print(name, *sorted(set(sys.modules) - before)); sys.exit()\n"
+        "    assert os.wait()[1] == 0, name"
+    )
+    command = [sys.executable, "-c", code, *pure_contract()["source_modules"]]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    return {name: set(loaded) for name, *loaded in map(str.split, done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("name", pure_contract()["source_modules"])
+def test_importing_a_pure_module_loads_neither_event_loop_nor_broker_nor_store(
+    name: str, loaded_by: dict[str, set[str]]
+) -> None:
+    loaded = loaded_by[name]
     assert name in loaded
     assert not loaded & ({*pure_contract()["forbidden_modules"], "asyncio.events"} - {"asyncio", "threading", "socket"})
 

@@ -1,9 +1,11 @@
 """Nothing is left to compile when the first real page comes."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -22,7 +24,8 @@ from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.waiting import SECONDS, wait_until
 
 FILTER_AFTER_WARM_UP = """
-import json, sys
+import json, os, sys
+from numba.core.registry import cpu_target
 from pathlib import Path
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.local import file_filter
@@ -37,9 +40,22 @@ from spotsieve.stream.engine import open_engine
 from tests.fixtures.kernels import compiled, compiled_since
 from tests.fixtures.pages.crawls import crawl, edited, html_of
 
-settings = Settings.model_validate({"scheme": json.loads(sys.argv[1]), "index": {"directory": sys.argv[2]}})
+cpu_target.target_context.refresh()
+folder, schemes = Path(sys.argv[1]), json.loads(sys.argv[2])
+while True:  # Each scheme in a fork, in which no kernel is loaded yet
+    if not schemes:
+        sys.exit()
+    name, chosen = schemes.popitem()
+    if not os.fork():
+        break
+    (folder / f"{name}.code").write_text(str(os.wait()[1]))
+os.dup2(os.open(folder / f"{name}.told", os.O_CREAT | os.O_WRONLY), 1)
+os.dup2(1, 2)
+
+settings = Settings.model_validate({"scheme": json.loads(chosen), "index": {"directory": folder / name}})
 scheme = scheme_of(settings.scheme)
 
+assert not any(compiled().values())
 compile_kernels(scheme)
 before = compiled()
 engine = open_engine(settings, "log")
@@ -90,16 +106,22 @@ def test_the_first_pages_of_the_library_without_a_directory_compile_nothing() ->
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("scheme", [name for name in SCHEMES if name not in TERMS or name == "concept"])
-def test_the_first_pages_compile_nothing(scheme: str, tmp_path: object) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FILTER_AFTER_WARM_UP, settings_named(scheme).model_dump_json(), f"{tmp_path}/state"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+WARM = [name for name in SCHEMES if name not in TERMS or name == "concept"]
+
+
+@pytest.fixture(scope="module")
+def warmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the exit code and the output of FILTER_AFTER_WARM_UP under each scheme."""
+    folder = tmp_path_factory.mktemp("warmed")
+    chosen = json.dumps({name: settings_named(name).model_dump_json() for name in WARM})
+    subprocess.run([sys.executable, "-c", FILTER_AFTER_WARM_UP, str(folder), chosen], cwd=REPOSITORY, check=True)
+    return folder
+
+
+@pytest.mark.parametrize("scheme", WARM)
+def test_the_first_pages_compile_nothing(scheme: str, warmed: Path) -> None:
+    assert (warmed / f"{scheme}.told").read_text("utf-8") == ""
+    assert (warmed / f"{scheme}.code").read_text("utf-8") == "0"
 
 
 def test_the_warm_up_confirms_a_page_of_its_own_record_and_a_filed_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ import json
 import re
 import resource
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from spotsieve.state.directory import INDEX_FOLDER
 from spotsieve.state.store.rocks_options import FILE_LIMIT, MOST_OPEN_FILES
 from tests.conftest import REPOSITORY
+from tests.fixtures.services.forking import forked_python
 from tests.fixtures.source_tree import tracked_names
 from tests.fixtures.states.local_states import apply_log, families_of, open_state
 
@@ -46,9 +46,8 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {own if hard is None else hard}))
 arguments = json.loads({given!r})
 """
-    done = subprocess.run(
-        [sys.executable, "-c", begin + program], capture_output=True, text=True, timeout=SECONDS, check=False
-    )
+    command = [*forked_python(REPOSITORY), begin + program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
