@@ -118,8 +118,9 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Broker]:
     from spotsieve.stream.demo.localkafka import LocalKafka, prepare
 
     prepare()
-    # A late heartbeat on a busy machine must not fence it: no test kills or stops this broker.
-    with LocalKafka(settings={"broker.session.timeout.ms": "120000"}) as broker:
+    # A late heartbeat on a busy machine must not fence it: no test kills or stops this broker. Few save CPU time.
+    settings = {"broker.session.timeout.ms": "120000", "broker.heartbeat.interval.ms": "5000"}
+    with LocalKafka(settings=settings) as broker:
         yield broker
 
 

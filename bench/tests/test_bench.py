@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
-from bench.speed import index, index_load, report
+from bench.speed import index, index_load, library, report, serve
 from bench.speed.compression import CODECS, measure_compression
 from bench.speed.index import measure_candidates
 from bench.speed.library import measure_library
@@ -72,8 +72,9 @@ def test_the_table_judges_both_percentiles_of_a_latency(p50: float, p99: float, 
     assert row.endswith(verdict)
 
 
-def test_the_library_is_measured_beside_the_filter_and_drops_the_same_pages() -> None:
-    figures = measure_library(1, 400, lambda _: None)
+def test_the_library_is_measured_beside_the_filter_and_drops_the_same_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "bench_messages", json_messages)
+    figures = measure_library(1, 150, lambda _: None)
     assert figures["ratio"] == pytest.approx(figures["filter_pages_per_s"] / figures["library_pages_per_s"], rel=0.01)
     (line,) = [line for line in table({"library": figures, "machine": MACHINE}).splitlines() if "<= 1.1" in line]
     assert line.endswith("| met |" if figures["ratio"] <= 1.1 else "| NOT MET |")
@@ -101,8 +102,9 @@ def test_the_filter_is_measured_beside_a_peer_and_an_exact_hash() -> None:
     assert 50 < float(figures["peer_us"]) < 50_000
 
 
-def test_look_ups_are_measured_by_a_client_of_its_own_at_a_steady_rate() -> None:
-    figures = measure_serve(1, 600, 0.5, lambda _: None)
+def test_look_ups_are_measured_by_a_client_of_its_own_at_a_steady_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "bench_messages", json_messages)
+    figures = measure_serve(1, 100, 0.5, lambda _: None)
     assert 0 < figures["p50_ms"] <= figures["p99_ms"]
     assert 0 < figures["lookups_per_s"] <= figures["rate"] * 1.1
     (line,) = [line for line in table({"serve": figures, "machine": MACHINE}).splitlines() if "steady" in line]

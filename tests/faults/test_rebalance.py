@@ -61,7 +61,7 @@ def test_sigterm_while_pages_flow_drains_commits_and_ends_with_0_within_10_secon
     with TopicSet(kafka.bootstrap_servers, partitions=2) as topics:
         toml = topics.toml() + f'service.batch_pages = 64\nservice.guarantee = "{guarantee}"\n'
         with Spotsieve(tmp_path, toml, python_options=("-W", "always::ResourceWarning")) as service:
-            for part in (crawl(12_000, seed=4), crawl(12_000, seed=5), crawl(12_000, seed=6)):
+            for part in (crawl(12_000, seed=seed) for seed in (4, 5, 6)):
                 topics.send(part.messages)
                 sent_pages += len(part.messages)
                 service.start().until_ready()

@@ -1,5 +1,6 @@
 """The schemes `imatch` and `imatch-s`: terms, their range, the digest; and a model that is missing or another one."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,11 @@ def model_of(settings: ImatchSettings | ImatchSSettings, pages: list[Page]) -> I
     return IdfModel(terms.about, counter.pages, *counter.counted())
 
 
+@functools.cache
+def obvious_terms_of_pages(kind: Settings) -> list[list[int]]:
+    return [obvious_terms(kind(), one) for one in PAGES]
+
+
 def obvious_terms(settings: ImatchSettings | ImatchSSettings, one: Page) -> list[int]:
     if isinstance(settings, ImatchSettings):
         stop_words = settings.stop_words or DEFAULT_STOP_WORDS
@@ -56,7 +62,7 @@ def obvious_terms(settings: ImatchSettings | ImatchSSettings, one: Page) -> list
 
 @both
 def test_the_idf_of_a_term_is_that_of_the_paper(kind: Settings) -> None:
-    model, expected = model_of(kind(), PAGES), idf_of([obvious_terms(kind(), one) for one in PAGES])
+    model, expected = model_of(kind(), PAGES), idf_of(obvious_terms_of_pages(kind))
     assert model.pages == len(PAGES)
     assert model.terms.tolist() == sorted(expected)
     assert model.idf().tolist() == pytest.approx([expected[term] for term in sorted(expected)], abs=1e-9)
@@ -68,9 +74,9 @@ def test_a_digest_is_the_sha_1_of_the_terms_in_the_range_each_once(
     kind: Settings, least: float, most: float, tmp_path: Path
 ) -> None:
     settings = kind(idf_min=least, idf_max=most)
-    scheme, idf = with_model(tmp_path, settings, PAGES), idf_of([obvious_terms(settings, one) for one in PAGES])
+    scheme, idf = with_model(tmp_path, settings, PAGES), idf_of(obvious_terms_of_pages(kind))
     signed = scheme.sign(PAGES)
-    expected = [digest_words(obvious_terms(settings, one), idf, least, most) for one in PAGES]
+    expected = [digest_words(terms, idf, least, most) for terms in obvious_terms_of_pages(kind)]
     assert signed.feature_count.tolist() == [count for count, _, _ in expected]
     judged = [count >= 5 for count, _, _ in expected]
     assert any(judged)
