@@ -128,7 +128,7 @@ def check_memory(state: State, hosts: Sequence[int]) -> None:
 
 
 @pytest.mark.parametrize("look", ODD.values(), ids=ODD)
-def test_pages_of_odd_hosts_are_told_apart_in_at_most_three_times_the_usual_time_and_their_copies_found(
+def test_odd_hosts_are_told_apart_and_their_copies_found_in_little_time(
     look: Look,
 ) -> None:
     pages = pages_of(look)

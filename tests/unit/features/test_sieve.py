@@ -75,6 +75,7 @@ def real_pages(name: str, every: int) -> list[tuple[bytes, bool]]:
     ("name", "every"),
     mostly_long(
         [
+            *(("news", 960), ("docs", 720), ("newsgroups", 450), ("catalogue", 720)),
             *(("news", 320), ("docs", 240), ("newsgroups", 150), ("catalogue", 240)),
             *(("news", 80), ("docs", 60), ("catalogue", 60)),
         ],

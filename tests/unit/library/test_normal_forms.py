@@ -8,6 +8,7 @@ import pytest
 
 from spotsieve import CrawledPage, Deduplicator
 from tests.conftest import REPOSITORY
+from tests.fixtures.long_cases import mostly_long
 
 DECLARATION = REPOSITORY / "tests/fixtures/pages/declaration.txt"
 LINES = [line.split(" ", 2) for line in DECLARATION.read_text("utf-8").splitlines() if not line.startswith("#")]
@@ -77,9 +78,11 @@ def test_there_are_texts_of_more_than_thirty_languages_that_nfd_changes() -> Non
     assert {"vi", "ko", "el", "pl", "tr", "bn", "ja", "ru", "ar", "de"} <= set(DECOMPOSING)
 
 
-@pytest.mark.parametrize("language", DECOMPOSING)
-@pytest.mark.parametrize("form", ["NFD", "NFKD"])
-def test_an_article_in_another_form_is_a_duplicate(language: str, form: Literal["NFD", "NFKD"]) -> None:
+@pytest.mark.parametrize(
+    ("form", "language"),
+    mostly_long([(form, language) for form in ("NFD", "NFKD") for language in DECOMPOSING], len(DECOMPOSING) + 5),
+)
+def test_an_article_in_another_form_is_a_duplicate(form: Literal["NFD", "NFKD"], language: str) -> None:
     text = unicodedata.normalize("NFC", TEXTS[language])
     other = unicodedata.normalize(form, text)
     assert verdicts(html(text, "x", "one"), html(other, "y", "two")) == ["novel", "duplicate"]
@@ -146,10 +149,12 @@ def test_a_page_in_windows_1258_is_a_copy_of_the_page_in_utf_8() -> None:
     assert verdicts(html(first, "x", "one"), page, types) == ["novel", "novel"]
 
 
-@pytest.mark.parametrize("language", DECOMPOSING)
-@pytest.mark.parametrize("is_text", [False, True])
+@pytest.mark.parametrize(
+    ("is_text", "language"),
+    mostly_long([(is_text, language) for is_text in (False, True) for language in DECOMPOSING], len(DECOMPOSING) + 5),
+)
 def test_an_article_that_was_encoded_twice_is_a_copy_and_two_such_articles_are_novel(
-    language: str, is_text: bool
+    is_text: bool, language: str
 ) -> None:
     def doubled(text: str) -> str | bytes:
         twice = text.encode().decode("latin-1")

@@ -170,7 +170,7 @@ async def test_a_connection_that_is_idle_after_a_refused_body_is_closed(parts: l
 @pytest.mark.guarantee("ordinary look-ups are answered", fault="connections of hostile clients")
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_look_ups_are_answered_while_more_hostile_connections_come_than_there_may_be(port: HttpPort, kind: str) -> None:
-    seconds, connections = 4.0, 80
+    seconds, connections = 2.5, 80
     command = [sys.executable, "-m", "tests.fixtures.hostile_clients", str(port.number), kind, str(connections)]
     with subprocess.Popen(
         [*command, str(seconds), "127.0.0.2"], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True

@@ -22,6 +22,7 @@ from spotsieve.stream.sign.text.html.elements import (
     element_table,
     fold_name,
 )
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.page_tokens import tokens_of
 from tests.reference.lexbor import DATA, pages_of
 from tests.reference.spots import token_hash
@@ -103,7 +104,7 @@ def test_plain_text(page: str, expected: str) -> None:
     assert written(blocks_of(page.encode(), False)) == expected
 
 
-@pytest.mark.parametrize("offset", range(130))
+@pytest.mark.parametrize("offset", mostly_long(sorted(range(130), key=lambda offset: offset % 3 > 0), 44))
 def test_every_rule_holds_wherever_the_64_byte_windows_fall(offset: int) -> None:
     body = '<a href="x>y" b>The</a> <div class="c">W\u00f6rd</div><b>o</b>ne <!-- - -->&amp;two<p c = d e>z</p>' * 2
     page = (" " * offset + body).encode()
@@ -112,13 +113,15 @@ def test_every_rule_holds_wherever_the_64_byte_windows_fall(offset: int) -> None
         assert tokens_of(page[:cut], True) == blocks_of(page[:cut], True)
 
 
-@pytest.mark.parametrize("name", ["news", "docs"])
-def test_real_pages_give_the_twin_s_tokens(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "every"), mostly_long([("news", 300), ("docs", 300), ("news", 100), ("docs", 100)], 2)
+)
+def test_real_pages_give_the_twin_s_tokens(name: str, every: int) -> None:
     if not (DATA / name / "pages.jsonl.xz").exists():
         pytest.skip(f"../shared/data/{name} is not beside the repository: the labelled pages are not part of it")
     for number, (page_id, page) in enumerate(pages_of(name)):
-        # the twin is slow, so one page in 100; test_text_lexbor compares more with lexbor
-        if number % 100 == 0:
+        # The reference is slow; test_text_lexbor compares more pages with lexbor.
+        if number % every == 0:
             assert tokens_of(page, True) == blocks_of(page, True), page_id
 
 
