@@ -4,7 +4,6 @@ import inspect
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from spotsieve.scrapy import Addon, DuplicateMiddleware, DuplicatePipeline
 from tests.conftest import REPOSITORY
 from tests.fixtures.crawled_site import SITE, site
 from tests.fixtures.filter_crawl import article
+from tests.fixtures.services.forking import forked_python
 
 __all__ = ["site"]
 SPIDER = """
@@ -55,15 +55,13 @@ PIPELINE = {"ITEM_PIPELINES": {"spotsieve.scrapy.DuplicatePipeline": 100}}
 
 
 class Crawl:
-    """One run of Scrapy in a process of its own: its items by path, its statistics, and what it logged."""
+    """One run of Scrapy in a fork: its items by path, its statistics, and what it logged."""
 
     def __init__(self, site: str, tmp_path: Path, settings: dict[str, Any]) -> None:
         feed = tmp_path / "items.jsonl"
         feed.unlink(missing_ok=True)
-        script = tmp_path / "crawl.py"
-        script.write_text(SPIDER, "utf-8")
         ran = subprocess.run(
-            [sys.executable, str(script), site, json.dumps(settings), str(feed)],
+            [*forked_python(REPOSITORY), SPIDER, site, json.dumps(settings), str(feed)],
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
