@@ -124,8 +124,10 @@ def sweep_buckets(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: Vi
     floor: entries below it are dead. If the update rewrites a bucket too, write its content last: it has no dead
     postings either.
     """
+    if _rests(sweep, floor):
+        return None
     added = int(np.count_nonzero(index_update.buckets.numbers >= np.uint64(index_update.first_number)))
-    if _rests(sweep, floor, added):
+    if not added:
         return None
     most = VISITS_PER_POSTING * added
     keys, buckets = visit(sweep.next_key, most)
@@ -140,16 +142,16 @@ def sweep_hosts(sweep: Sweep, floor: int, index_update: IndexUpdate, visit: Visi
     floor: a memory that last learned below it is dead. If the update writes a memory too, write its content last.
     """
     written = len(index_update.learned.memories.hosts) if index_update.learned else 0
-    if _rests(sweep, floor, written):
+    if not written or _rests(sweep, floor):
         return None
     most = VISITS_PER_MEMORY * written
     hosts, last = visit(sweep.next_key, most)
     return HostSweepStep(_moved(sweep, floor, hosts, most), hosts[last < np.uint64(floor)])
 
 
-def _rests(sweep: Sweep, floor: int, added: int) -> bool:
-    """Whether a sweep pauses: nothing is added, or no new round is due."""
-    return not added or (not sweep.next_key and sweep.floor == floor)
+def _rests(sweep: Sweep, floor: int) -> bool:
+    """Whether a sweep pauses, because no new round is due."""
+    return not sweep.next_key and sweep.floor == floor
 
 
 def _moved(sweep: Sweep, floor: int, keys: NDArray[np.uint64], most: int) -> Sweep:

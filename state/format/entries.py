@@ -224,17 +224,17 @@ def decode_distinctive_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> 
     """
     texts, count = byte_texts(values), len(values)
     raw, bounds = np.frombuffer(texts.raw, np.uint8), texts.bounds
-    starts, sample = np.empty(count, np.int64), np.zeros_like(bounds)
-    blocks, titles = np.zeros_like(bounds), np.zeros_like(bounds)
+    starts, (sample, blocks, titles) = np.empty(count, np.int64), np.zeros((3, count + 1), np.int64)
+    sizes = np.zeros((3, count), np.uint8)
     wrong = _measure_distinctive_texts(raw, bounds, starts, sample, blocks, titles)
     if wrong >= 0:
         rule = f"must be version {_EITHER} and have the length that it declares"
         raise CorruptRecord("entries", keys[wrong], rule)
     own = DistinctiveText(
         np.zeros(count, np.uint16),
-        np.zeros(count, np.uint8),
-        np.zeros(count, np.uint8),
-        np.zeros(count, np.uint8),
+        sizes[0],
+        sizes[1],
+        sizes[2],
         np.zeros(count, np.uint32),
         np.empty(sample[-1], np.uint16),
         sample,

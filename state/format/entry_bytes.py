@@ -298,13 +298,10 @@ def write_entries(
         labels.bounds,
     )
     own = _NO_OWN if index_update.learned is None else index_update.learned.own
-    bounds = np.zeros(len(pages) + 1, np.int64)
-    most = _measure(columns, own, pages, layout, bounds)
-    if any(count > allowed for count, allowed in zip(most, MOST_NUMBERS, strict=True)):
+    buffer, bounds, most = _encode(columns, own, pages, sources, layout)
+    if not len(buffer) and len(pages):
         what = "sampled hashes, blocks and title words"
         raise ValueError(f"a distinctive text has {most} {what}, of at most {MOST_NUMBERS}")
-    buffer = np.empty(bounds[-1], np.uint8)
-    _write(columns, own, pages, sources, layout, bounds, buffer)
     return buffer, bounds
 
 
@@ -327,6 +324,20 @@ def _no_distinctive_texts() -> DistinctiveText:
 
 
 _NO_OWN = _no_distinctive_texts()
+
+
+@kernel
+def _encode(columns, own, pages, sources, layout):
+    # columns: _Pages  own: DistinctiveText, of the f indexed pages  pages: int64[f]  sources: uint32[f]
+    # layout: EntryLayout  ->  the entries: uint8[...], none if a page has too many numbers; their bounds: int64[f + 1]
+    # and the greatest numbers of hashes, blocks and title words of a page
+    bounds = np.zeros(len(pages) + 1, np.int64)
+    samples, blocks, titles = _measure(columns, own, pages, layout, bounds)
+    sound = samples <= MOST_NUMBERS[0] and blocks <= MOST_NUMBERS[1] and titles <= MOST_NUMBERS[2]
+    buffer = np.empty(bounds[-1] if sound else 0, np.uint8)
+    if sound:
+        _write(columns, own, pages, sources, layout, bounds, buffer)
+    return buffer, bounds, (samples, blocks, titles)
 
 
 @kernel

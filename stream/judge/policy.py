@@ -148,10 +148,8 @@ class UrlRelations(NamedTuple):
 
 def no_urls(pages: int, entries: int) -> UrlRelations:
     """The relations of pages and entries where URLs do not affect the verdict."""
-    none, none_indexed = np.full(pages, _NONE), np.full(entries, _NONE)
-    return UrlRelations(
-        none, none, np.zeros(pages, np.uint64), none_indexed, none_indexed, np.zeros(entries, np.uint64)
-    )
+    none, scope = np.full(pages + entries, _NONE), np.zeros(pages + entries, np.uint64)
+    return UrlRelations(none[:pages], none[:pages], scope[:pages], none[pages:], none[pages:], scope[pages:])
 
 
 def urls_of(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets
-from spotsieve.stream.base.arrays import sizes_of
+from spotsieve.stream.base.arrays import filled, sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.signature import CandidateColumns
 from spotsieve.stream.judge.candidates import NEVER, drop_candidates, new_cursors, next_candidate, set_cursors
@@ -132,15 +132,8 @@ def resolve_record(
 
 def empty_resolution(slots: Slots, pages: int, buckets: int) -> Resolution:
     """The resolution of a record before its first page."""
-    found, postings, entry, added = _new_resolution(slots.bucket, pages, buckets)
-    return Resolution(found, postings, entry, added, 0)
-
-
-@kernel
-def _new_resolution(bucket, pages, buckets):
-    # bucket: int64[m], of Slots  pages, buckets: int64, their numbers  ->  the fields of Resolution but the last
-    postings, entry = np.zeros(pages, np.int64), np.full(pages, NOBODY, np.int64)
-    return empty_search(pages), postings, entry, no_postings(bucket, buckets)
+    postings, entry = np.zeros(pages, np.int64), filled(pages, NOBODY, np.int64)
+    return Resolution(empty_search(pages), postings, entry, no_postings(slots.bucket, buckets), 0)
 
 
 @inlined

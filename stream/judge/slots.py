@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import Buckets
-from spotsieve.stream.base.arrays import distinct_places
+from spotsieve.stream.base.arrays import bounds_of, distinct_places
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import KeyKind
@@ -95,18 +95,10 @@ def indexed_postings(buckets: Buckets) -> Postings:
     return Postings(buckets.bounds[:-1], buckets.bounds[1:], buckets.numbers, buckets.inlines)
 
 
-@kernel
-def no_postings(bucket, buckets):  # int64[m], int64 -> Postings
+def no_postings(bucket: NDArray[np.int64], buckets: int) -> Postings:
     """Empty buckets, each with room for all pages of the record that have its key. bucket: of Slots"""
-    first = np.zeros(buckets + 1, np.int64)
-    for slot in range(len(bucket)):
-        first[bucket[slot] + 1] += 1
-    for place in range(buckets):
-        first[place + 1] += first[place]
-    room = len(bucket)
-    return Postings(
-        first[:buckets].copy(), first[:buckets].copy(), np.empty(room, np.uint64), np.empty(room, np.uint64)
-    )
+    first = bounds_of(np.bincount(bucket, minlength=buckets))[:buckets]
+    return Postings(first, first.copy(), *np.empty((2, len(bucket)), np.uint64))
 
 
 def _kinds_of_tags() -> NDArray[np.uint8]:

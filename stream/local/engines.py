@@ -278,9 +278,11 @@ class LocalEngine:
             yield pages[start : start + len(verdicts)], verdicts
             start += len(verdicts)
 
-    def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
-        """Log and judge a micro-batch that the engine's scheme has signed. The verdicts come in one or more parts."""
-        return self.judge_prepared(prepare_pages(signatures, self.others))
+    def judge_signed(
+        self, signatures: Signatures, unsigned: Mapping[int, Exception] | None = None
+    ) -> Iterator[Verdicts]:
+        """Log and judge a micro-batch that sign_every_page has signed. The verdicts come in one or more parts."""
+        return self.judge_prepared(prepare_pages(signatures, self.others, unsigned))
 
     def judge_prepared(self, prepared: PreparedPages) -> Iterator[Verdicts]:
         """Log and judge a micro-batch. The verdicts come in one or more parts."""
@@ -350,9 +352,11 @@ class MemoryEngine:
         """The number of pages in the state."""
         return self._state.entry_count - self._state.clock.floor
 
-    def judge_signed(self, signatures: Signatures) -> Iterator[Verdicts]:
-        """Judge a micro-batch that the engine's scheme has signed. The verdicts come in one or more parts."""
-        return prepare_pages(signatures, self.others).verdicts(self._apply)
+    def judge_signed(
+        self, signatures: Signatures, unsigned: Mapping[int, Exception] | None = None
+    ) -> Iterator[Verdicts]:
+        """Judge a micro-batch that sign_every_page has signed. The verdicts come in one or more parts."""
+        return prepare_pages(signatures, self.others, unsigned).verdicts(self._apply)
 
     def _apply(self, signatures: Signatures) -> Verdicts:
         # Offsets distinguish the records of this engine, so they serve as checksums, too.

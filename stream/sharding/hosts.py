@@ -30,7 +30,7 @@ from spotsieve.state.index import NOBODY, CommonWindows, IndexedEntries, Pending
 from spotsieve.stream.base.arrays import distinct, distinct_places
 from spotsieve.stream.base.signature import FINGERPRINTED, Entry, is_judged, page_ids_at
 from spotsieve.stream.judge import verdicts_of
-from spotsieve.stream.judge.by_host.confirmation import HostContext, read_memories
+from spotsieve.stream.judge.by_host.confirmation import HostContext
 from spotsieve.stream.judge.by_host.criteria import thresholds_of_pages
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
@@ -219,7 +219,7 @@ def _load(
     hosts, row = distinct_places(signatures.host[mine])
     rows = np.full(len(signatures), NOBODY)
     rows[mine] = row
-    memory = read_memories(signatures, hosts, rows, view)
+    memories = view.memories(hosts)
     own_numbers = distinct(of_host).astype(np.uint64)
     texts, lengths, indexed = [no_texts()], [np.empty(0, np.uint32)], None
     if len(own_numbers):
@@ -240,7 +240,7 @@ def _load(
     gathered = _EntrySources(indexed, len(own_numbers), sent, order) if len(different) else None
     preference = np.concatenate(lengths)[place[order]].astype(np.float64)
     chosen = _chosen(_joined(texts), place[order])
-    return HostContext(rows, memory, different, gathered, chosen, pages, common, preference)
+    return HostContext(rows, memories, different, gathered, chosen, pages, common, preference)
 
 
 _RAGGED = (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, CommonWindows, IndexedEntries, PendingVerdict, StateView
+from spotsieve.state.index import NOBODY, CommonWindows, HostMemories, IndexedEntries, PendingVerdict, StateView
 from spotsieve.stream.base.arrays import distinct, distinct_places, places_in
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged
@@ -27,7 +27,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     texts_of,
     texts_of_entries,
 )
-from spotsieve.stream.judge.by_host.memory import Memory, load_memories
+from spotsieve.stream.judge.by_host.memory import Memory, lay_out, load_memories
 from spotsieve.stream.judge.by_host.pairs import judge_pair
 from spotsieve.stream.judge.candidates import NEVER, CandidatePairs
 from spotsieve.stream.judge.policy import Preference, preferences_of_entries
@@ -39,7 +39,7 @@ from spotsieve.stream.sign.schemes.url_rules import PageRules
 class HostContext:
     """The hosts of a record's n pages, and the e entries that these pages are compared with.
 
-    row: int64[n], the row of each page's host in `memory`
+    row: int64[n], the row of each page's host in `memories`
     numbers: uint64[e], ascending, the entries
     indexed: the contents of the entries; None if there are none
     texts: the columns by which the entries are compared
@@ -49,7 +49,7 @@ class HostContext:
     """
 
     row: NDArray[np.int64]
-    memory: Memory
+    memories: HostMemories
     numbers: NDArray[np.uint64]
     indexed: IndexedEntries | None
     texts: EntryTexts
@@ -76,37 +76,36 @@ def load_host_context(
     by: the value that decides which copy is kept (Preference)
     """
     hosts, row = distinct_places(np.ascontiguousarray(signatures.host, np.uint64))
-    memory = read_memories(signatures, hosts, row, view)
+    memories = view.memories(hosts)
     common, pages = read_pages(signatures, view, learns)
     originals = [pending.original for pending in pending_verdicts if pending is not None and pending.original != NOBODY]
     numbers = np.append(pairs.number, np.array(originals, np.int64)) if originals else pairs.number
     wanted = distinct(numbers).view(np.uint64)
     if not len(wanted):
-        return HostContext(row, memory, wanted, None, no_texts(), pages, common, np.empty(0))
+        return HostContext(row, memories, wanted, None, no_texts(), pages, common, np.empty(0))
     indexed = view.indexed(wanted)
     compared = indexed.compared(False)
     texts = texts_of_entries(compared.host, indexed.distinctive_texts())
     preference = preferences_of_entries(indexed, compared.feature_count, by)
-    return HostContext(row, memory, wanted, indexed, texts, pages, common, preference)
+    return HostContext(row, memories, wanted, indexed, texts, pages, common, preference)
 
 
 def read_memories(signatures: Signatures, hosts: NDArray[np.uint64], row: NDArray[np.int64], view: StateView) -> Memory:
     """The memories of these hosts, with room for the pages of a record. row: int64[n], of each page's host, or
     NOBODY
     """
-    blocks, words = _new_items(
-        signatures.status, row, signatures.blocks_bounds, signatures.titles_bounds, np.int64(len(hosts))
-    )
+    teaches = signatures.status == FINGERPRINTED
+    blocks, words = new_items(teaches, row, signatures.blocks_bounds, signatures.titles_bounds, np.int64(len(hosts)))
     return load_memories(view.memories(hosts), blocks, words)
 
 
 @kernel
-def _new_items(status, row, block_bounds, title_bounds, hosts):
-    # status: uint8[n]  row: int64[n]  block_bounds, title_bounds: int64[n + 1]  hosts: int64, their number (h)
-    # ->  int64[h], int64[h]: the blocks and title words of the pages that teach each host
+def new_items(teaches, row, block_bounds, title_bounds, hosts):
+    """The numbers of blocks and title words of the pages that teach each host: int64[h], int64[h]."""
+    # teaches: bool[n]  row: int64[n]  block_bounds, title_bounds: int64[n + 1]  hosts: int64, their number (h)
     blocks, words = np.zeros(hosts, np.int64), np.zeros(hosts, np.int64)
-    for page in range(len(status)):
-        if status[page] == FINGERPRINTED and row[page] != NOBODY:
+    for page in range(len(teaches)):
+        if teaches[page] and row[page] != NOBODY:
             blocks[row[page]] += block_bounds[page + 1] - block_bounds[page]
             words[row[page]] += title_bounds[page + 1] - title_bounds[page]
     return blocks, words
@@ -206,20 +205,22 @@ def _confirm(
     place, page_view = read.place(pairs.number), new_view()
     noted = PairNotes(np.zeros((noting, criteria.CRITERIA, 2)), np.zeros((noting, criteria.OTHER_VALUES)))
     accepted, score, reason = _confirm_kernel(
-        *(pairs, place, read.row, read.pages, read.texts, read.memory),
+        *(pairs, place, read.row, read.pages, read.texts, read.memories),
         *(*thresholds_of_pages(signatures, thresholds, rules), page_view, new_pair_result(), noted),
     )
     return PageConfirmations(read, place, accepted, score, reason, noted, page_view)
 
 
 @kernel
-def _confirm_kernel(pairs, place, row, pages, indexed, memory, chosen, table, page_view, result, noted):
+def _confirm_kernel(pairs, place, row, pages, indexed, memories, chosen, table, page_view, result, noted):
     # pairs: CandidatePairs of n pages and m pairs  place: int64[m], in indexed: EntryTexts  row: int64[n]  pages:
-    # PageTexts chosen: int64[n], table: float64[r, 6], the thresholds of each page (thresholds_of_pages)  noted:
-    # PairNotes, of all pairs or of none -> accepted: bool[m]  score: float64[m]  reason: uint8[m]
+    # PageTexts  memories: HostMemories  chosen: int64[n], table: float64[r, 6], the thresholds of each page
+    # (thresholds_of_pages)  noted: PairNotes, of all pairs or of none
+    # -> accepted: bool[m]  score: float64[m]  reason: uint8[m]
     count = len(place)
     accepted, score, reason = np.ones(count, np.bool_), np.ones(count), np.zeros(count, np.uint8)
-    explains = len(noted.other_values) > 0
+    explains, nothing = len(noted.other_values) > 0, np.zeros(len(memories.hosts), np.int64)
+    memory = lay_out(memories, nothing, nothing)
     for page in range(len(row)):
         thresholds = thresholds_in(table, chosen[page])
         look_up(pages, page, memory, row[page], thresholds.template_share, page_view)

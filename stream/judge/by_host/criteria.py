@@ -6,6 +6,7 @@ that it was compared with. A pair is accepted if it reaches all of them.
 thresholds_of_pages lays out the values that apply to each page: those of the scheme, or of the rule for the page's URL.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -93,8 +94,13 @@ def thresholds_of_pages(
     The table is float64[r, 6]; each row holds the fields of HostThresholds.
     """
     if rules is None:
-        return np.zeros(len(signatures), np.int64), np.array([values], np.float64)
+        return np.zeros(len(signatures), np.int64), _table_of(values)
     return rules.rows_of(signatures.url_texts()), rules.table_of(values)
+
+
+@cache
+def _table_of(values: HostThresholds) -> NDArray[np.float64]:
+    return np.array([values], np.float64)
 
 
 @inlined

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.base.page_text import (
     ENTRY_BLOCKS,
     ENTRY_SAMPLES,
@@ -127,47 +127,39 @@ def texts_of(signatures: Signatures, how_common: NDArray[np.uint8]) -> PageTexts
 def texts_of_entries(host: NDArray[np.uint64], own: DistinctiveText) -> EntryTexts:
     """The columns of indexed pages. host: uint64[c]"""
     parts = ((own.sample, own.sample_bounds), (own.blocks, own.block_bounds), (own.titles, own.title_bounds))
-    columns = [one for values, bounds in parts for one in (values, bounds[:-1].copy(), bounds[1:].copy())]
+    columns = [one for values, bounds in parts for one in (values, bounds[:-1], bounds[1:])]
     return EntryTexts._make([np.ascontiguousarray(host, np.uint64), *own[:5], *columns])
+
+
+@cache
+def no_distinctive_texts() -> DistinctiveText:
+    """The distinctive texts of no pages."""
+    none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
+    sizes, words = np.empty(0, np.uint8), np.empty(0, np.uint64)
+    return DistinctiveText(
+        *(none, sizes, sizes, sizes, np.empty(0, np.uint32), none, bounds, words, bounds, none, bounds)
+    )
 
 
 @cache
 def no_texts() -> EntryTexts:
     """The columns of no indexed pages."""
-    none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
-    sizes, words = np.empty(0, np.uint8), np.empty(0, np.uint64)
-    limit = np.empty(0, np.uint32)
-    own = DistinctiveText(none, sizes, sizes, sizes, limit, none, bounds, words, bounds, none, bounds)
-    return texts_of_entries(words, own)
+    return texts_of_entries(np.empty(0, np.uint64), no_distinctive_texts())
 
 
 def empty_entry_texts(signatures: Signatures) -> EntryTexts:
     """Room for the distinctive texts of n pages (keep_distinctive_text). A partial page keeps not even its title."""
-    texts: EntryTexts = _room_for_texts(
+    count, bounds = len(signatures), np.ascontiguousarray(signatures.titles_bounds, np.int64)
+    sample_first = np.arange(0, count * ENTRY_SAMPLES, ENTRY_SAMPLES)
+    block_first = np.arange(0, count * ENTRY_BLOCKS, ENTRY_BLOCKS)
+    sizes, title_end = np.zeros((3, count), np.uint8), bounds[1:].copy()
+    np.copyto(title_end, bounds[:-1], where=signatures.status == _PARTIAL)
+    return EntryTexts(
         np.ascontiguousarray(signatures.host, np.uint64),
         np.ascontiguousarray(signatures.site, np.uint16),
-        np.ascontiguousarray(signatures.titles, np.uint16),
-        np.ascontiguousarray(signatures.titles_bounds, np.int64),
-        signatures.status,
-    )
-    return texts
-
-
-@kernel
-def _room_for_texts(host, site, titles, title_bounds, status):
-    # host: uint64[n]  site: uint16[n]  titles: uint16[t]  title_bounds: int64[n + 1]  status: uint8[n]  ->  EntryTexts
-    count = len(host)
-    sample_first, block_first = np.arange(count) * ENTRY_SAMPLES, np.arange(count) * ENTRY_BLOCKS
-    title_first, title_end = title_bounds[:count].copy(), title_bounds[1:].copy()
-    for page in range(count):
-        if status[page] == _PARTIAL:
-            title_end[page] = title_first[page]
-    return EntryTexts(
-        host,
-        site,
-        np.zeros(count, np.uint8),
-        np.zeros(count, np.uint8),
-        np.zeros(count, np.uint8),
+        sizes[0],
+        sizes[1],
+        sizes[2],
         np.zeros(count, np.uint32),
         np.zeros(count * ENTRY_SAMPLES, np.uint16),
         sample_first,
@@ -175,8 +167,8 @@ def _room_for_texts(host, site, titles, title_bounds, status):
         np.zeros(count * ENTRY_BLOCKS, np.uint64),
         block_first,
         block_first.copy(),
-        titles,
-        title_first,
+        np.ascontiguousarray(signatures.titles, np.uint16),
+        bounds[:-1],
         title_end,
     )
 

@@ -40,6 +40,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     look_up,
     new_ordered_sample,
     new_view,
+    no_distinctive_texts,
     order_sample,
     place_at,
     restore_view,
@@ -304,7 +305,7 @@ def owned_texts(within: EntryTexts, pages: NDArray[np.int64]) -> DistinctiveText
 
     within: the pages as their entries store them  pages: int64[f], rows
     """
-    texts: DistinctiveText = _distinctive_texts(within, pages)
+    texts: DistinctiveText = _distinctive_texts(within, pages) if len(pages) else no_distinctive_texts()
     return texts
 
 

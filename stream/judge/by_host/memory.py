@@ -116,12 +116,13 @@ def load_memories(memories: HostMemories, new_blocks: NDArray[np.int64], new_wor
 
     new_blocks, new_words: int64[h], upper bounds of the blocks and title words that the record adds to each host
     """
-    laid: Memory = _lay_out(memories, new_blocks, new_words)
+    laid: Memory = lay_out(memories, new_blocks, new_words)
     return laid
 
 
 @kernel
-def _lay_out(memories, new_blocks, new_words):
+def lay_out(memories, new_blocks, new_words):
+    """Lay out the stored memories of h hosts, with room for new blocks and title words."""
     # memories: HostMemories of h hosts  new_blocks, new_words: int64[h]  ->  Memory
     item_bounds, word_bounds = memories.item_bounds, memories.word_bounds
     blocks = _counts_of(item_bounds, new_blocks, RARE_ITEMS, ITEM_ROOM, memories.item_hand, memories.item_floor)
@@ -165,12 +166,13 @@ def _counts_of(bounds, added, rare, most, hand, floor):
 
 def memories_to_store(memory: Memory) -> HostMemories:
     """The memories of the hosts that have learned, as the state stores them."""
-    stored: HostMemories = _changed_memories(memory)
+    stored: HostMemories = changed_memories(memory)
     return stored
 
 
 @kernel
-def _changed_memories(memory):  # Memory -> HostMemories
+def changed_memories(memory):  # Memory -> HostMemories
+    """The memories of the hosts that have learned, as the state stores them."""
     rows = memory.changed.nonzero()[0]
     blocks, words = memory.blocks, memory.words
     items, item_bounds = _used_slots(blocks, rows)

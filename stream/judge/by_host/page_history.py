@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, PendingVerdict, StateView
+from spotsieve.stream.base.arrays import filled
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.verdict import KeyKind, Reason
@@ -81,7 +82,7 @@ def find_loaded(
     page_ids: ids by page, at least those of judged pages
     judged: bool[n]
     """
-    history = PageHistory(np.full(len(judged), NEW, np.uint8), np.full(len(judged), NOBODY, np.int64))
+    history = PageHistory(filled(len(judged), NEW, np.uint8), filled(len(judged), NOBODY, np.int64))
     under_body = (pairs.proof & _BODY).nonzero()[0]
     if len(under_body) and read.indexed is not None:
         page_of = pairs.bounds.searchsorted(under_body, side="right") - 1
@@ -125,6 +126,9 @@ def new_pending_verdicts(
     A page gets one if it is not indexed, or if it supersedes a page, since its entry does not say which.
     judged: bool[n]
     """
+    replaced = *indexed.replaced.tolist(), *resolution.found.replaced.tolist()
+    if NOBODY not in resolution.entry.tolist() and replaced.count(NOBODY) == len(replaced):
+        return np.empty(0, np.int64), ()
     pages, *columns = _pending_kernel(judged, history.state, indexed, resolution.found, resolution.entry)
     if not len(pages):
         return pages, ()

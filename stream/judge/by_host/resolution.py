@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import NOBODY, Buckets, HostUpdate, StateView
+from spotsieve.state.index import NOBODY, Buckets, CommonWindows, HostMemories, HostUpdate, StateView
 from spotsieve.stream.base.arrays import Spares, sizes_of
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged, page_ids_of
-from spotsieve.stream.judge.by_host.confirmation import HostContext, load_host_context
+from spotsieve.stream.judge.by_host.confirmation import HostContext, load_host_context, new_items
 from spotsieve.stream.judge.by_host.criteria import PairResult, new_pair_result, thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
@@ -25,7 +25,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     no_texts,
 )
 from spotsieve.stream.judge.by_host.learning import keep_distinctive_text, owned_texts, page_hashes, teach_page
-from spotsieve.stream.judge.by_host.memory import memories_to_store
+from spotsieve.stream.judge.by_host.memory import changed_memories, lay_out
 from spotsieve.stream.judge.by_host.page_history import (
     AGAIN,
     INDEXED_ELSEWHERE,
@@ -42,9 +42,9 @@ from spotsieve.stream.judge.by_host.pairs import judge_pair
 from spotsieve.stream.judge.candidates import (
     NEVER,
     CandidatePairs,
+    Cursors,
     drop_candidates,
     find_candidates,
-    new_cursors,
     next_candidate,
     set_cursors,
 )
@@ -155,9 +155,7 @@ def judge_with_hosts(
         indexed,
         not alone,
     )
-    learned = (
-        None if alone else _learned(judged, resolved.resolution, indexed, history, resolved.within, read, page_ids)
-    )
+    learned = None if alone else _learned(judged, resolved, indexed, history, read.common, page_ids)
     originals = IndexedOriginals(indexed, read.numbers, read.indexed, urls)
     return HostJudgment(originals, resolved.resolution, learned, history.state == NEW, resolved.flags)
 
@@ -167,11 +165,13 @@ class HostResolution(NamedTuple):
 
     within: the indexed pages of the record, as their entries store them
     flags: uint8[b], the flags of the blocks of indexed pages (PageView)
+    memories: of the hosts that have learned
     """
 
     resolution: Resolution
     within: EntryTexts
     flags: NDArray[np.uint8]
+    memories: HostMemories
 
 
 _spares: Spares[tuple[PageView, PairResult]] = Spares(lambda: (new_view(), new_pair_result()))
@@ -195,7 +195,7 @@ def resolve_with_hosts(
     learns: bool,
     within: EntryTexts | None = None,
 ) -> HostResolution:
-    """Judge the pages of a record in order, and teach the hosts in read.memory.
+    """Judge the pages of a record in order, and teach the hosts in read.memories.
 
     The parameters up to `read`, and `urls`, are fields of _Record.
     history: verdicts that are known by page id
@@ -219,28 +219,27 @@ def resolve_with_hosts(
     view, result = _spares.take()
     # The page that was ordered last belongs to another record.
     result.compared.ordered.page[0] = NOBODY
-    capped = _resolve_kernel(
-        *(record, history, read.memory, *thresholds, limits, learns, first_number, indexed, resolution),
-        *(new_cursors(slots), view, result, flags),
+    capped, memories = _resolve_kernel(
+        *(record, history, read.memories, *thresholds, limits, learns, first_number, indexed, resolution),
+        *(view, result, flags),
     )
     _spares.give_back((view, result))
-    return HostResolution(resolution._replace(capped=capped), within, flags)
+    return HostResolution(Resolution(*resolution[:-1], capped), within, flags, memories)
 
 
 def _learned(
     judged: NDArray[np.bool_],
-    resolution: Resolution,
+    resolved: HostResolution,
     indexed: OriginalSearch,
     history: PageHistory,
-    within: EntryTexts,
-    read: HostContext,
+    common: CommonWindows,
     page_ids: list[PageId],
 ) -> HostUpdate:
     """The update of the state beside postings: texts of entries, host memories and pending verdicts."""
-    texts = owned_texts(within, (resolution.entry != NOBODY).nonzero()[0])
-    recorded, pending_verdicts = new_pending_verdicts(judged, history, indexed, resolution)
+    texts = owned_texts(resolved.within, (resolved.resolution.entry != NOBODY).nonzero()[0])
+    recorded, pending_verdicts = new_pending_verdicts(judged, history, indexed, resolved.resolution)
     repeated = tuple(page_ids[page] for page in recorded.tolist())
-    return HostUpdate(texts, memories_to_store(read.memory), repeated, pending_verdicts, read.common)
+    return HostUpdate(texts, resolved.memories, repeated, pending_verdicts, common)
 
 
 @inlined
@@ -307,16 +306,21 @@ def _search_record(record, page, memory, view, thresholds, limits, indexed, reso
 
 @kernel
 def _resolve_kernel(
-    record, history, memory, chosen, table, limits, learns, entry_number, indexed, resolution, *scratch
+    record, history, memories, chosen, table, limits, learns, entry_number, indexed, resolution, *scratch
 ):
-    # record: _Record  history: PageHistory  memory: Memory  chosen: int64[n], table: float64[r, 6], the thresholds of
-    # each page (thresholds_of_pages)  limits: Limits  learns: bool, pages are indexed and teach  entry_number: int64
-    # indexed: OriginalSearch  scratch: Cursors, PageView and PairResult, overwritten, and flags: uint8[b], written for
-    # indexed pages
-    # -> resolution: Resolution, and the number of postings left out because a bucket was full
+    # record: _Record  history: PageHistory  memories: HostMemories  chosen: int64[n], table: float64[r, 6], the
+    # thresholds of each page (thresholds_of_pages)  limits: Limits  learns: bool, pages are indexed and teach
+    # entry_number: int64  indexed: OriginalSearch  scratch: PageView and PairResult, overwritten, and flags: uint8[b],
+    # written for indexed pages
+    # -> resolution: Resolution, the number of postings left out because a bucket was full, and HostMemories: of the
+    # hosts that have learned. The memory is laid out here, because Python takes 1 us for each array that it gets.
     capped = 0
-    cursors, view, result, flags = scratch
+    view, result, flags = scratch
     pages, found = record.pages, resolution.found
+    slots, hosts = len(record.slots.bucket), len(memories.hosts)
+    cursors = Cursors(np.empty(slots, np.int64), np.empty(slots, np.int64))
+    blocks, words = new_items(record.teaches, record.row, pages.block_bounds, pages.title_bounds, hosts)
+    memory = lay_out(memories, blocks, words)
     for page in range(len(record.row)):
         if history.state[page] >= INDEXED_ELSEWHERE:
             if (
@@ -354,4 +358,4 @@ def _resolve_kernel(
                 entry_number += 1
         if record.teaches[page]:
             teach_page(pages, page, record.hashes, memory, row, entry_number)
-    return capped
+    return capped, changed_memories(memory)

@@ -356,7 +356,7 @@ class Deduplicator:
                 raise StateError(NAME, "was interrupted in a batch, and cannot add pages any more", None, then)
             # If judging fails, the log may be ahead of the state. Only opening the state again applies that record.
             self._failed = True
-            parts = list(mark_unsigned(self._engine.judge_signed(signatures), signatures, unsigned))
+            parts = list(self._engine.judge_signed(signatures, unsigned))
             self._failed = False
         return _verdicts_of(batch, parts, self._text_by)
 

@@ -152,6 +152,8 @@ def _time_of(given: object) -> object:
 
 def _status_of(given: object) -> int | None:
     """The HTTP status, also from a NumPy integer."""
+    if given is None:
+        return None
     try:
         return read_status(operator.index(given))  # type: ignore[arg-type]
     except TypeError:

@@ -22,8 +22,6 @@ from spotsieve.stream.base.signature import (
 )
 from spotsieve.stream.base.urls import host_of
 
-_TOO_FEW = np.uint8(SignatureStatus.TOO_FEW_FEATURES)
-
 
 def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None = None) -> dict[str, Any]:
     """Columns of Signatures that do not depend on the text, by name.
@@ -46,18 +44,20 @@ def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None =
 
 def status_of(pages: Sequence[Page], enough: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """SignatureStatus of n pages: uint8[n]. enough: bool[n], whether a page has the features that the scheme needs"""
-    status = np.where(enough, FINGERPRINTED, _TOO_FEW)
-    for index, page in enumerate(pages):
-        if page.filtered:
-            status[index] = page.filtered
-        elif page.encoded is not None:
-            compared = enough[index] and page.judgeable and page.body
-            status[index] = SignatureStatus.PARTIAL if compared else SignatureStatus.INCOMPLETE
-        elif not page.body:
-            status[index] = SignatureStatus.EMPTY
-        elif not page.judgeable:
-            status[index] = SignatureStatus.NOT_TEXT
-    return status
+    return np.array(list(map(_status_of, pages, enough.tolist())), np.uint8)
+
+
+def _status_of(page: Page, enough: bool) -> int:
+    if page.filtered:
+        return page.filtered
+    if page.encoded is not None:
+        compared = enough and page.judgeable and page.body
+        return SignatureStatus.PARTIAL if compared else SignatureStatus.INCOMPLETE
+    if not page.body:
+        return SignatureStatus.EMPTY
+    if not page.judgeable:
+        return SignatureStatus.NOT_TEXT
+    return SignatureStatus.FINGERPRINTED if enough else SignatureStatus.TOO_FEW_FEATURES
 
 
 def features_compared(
@@ -107,8 +107,7 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     """
     if not pages:
         return np.empty((0, 2), np.uint64)
-    rows = np.concatenate([columns[name].reshape(len(pages), -1).view(np.uint8) for name in _SEALED], axis=1)
-    raw, size = rows.tobytes(), rows.shape[1]
+    fixed = [(columns[name].tobytes(), columns[name].nbytes // len(pages)) for name in _SEALED]
     ragged = [
         (columns[name].tobytes(), (columns[name].itemsize * columns[f"{name}_bounds"]).tolist())
         for name in ("features", "blocks", "samples", "titles")
@@ -119,7 +118,7 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
     for index, page in enumerate(pages):
         if judged[index]:
             person = b"page" if page.encoded is None else b"partial"
-            parts = [raw[index * size : (index + 1) * size]]
+            parts = [column[index * size : (index + 1) * size] for column, size in fixed]
             parts += [column[bounds[index] : bounds[index + 1]] for column, bounds in ragged]
             parts.append(page.encoded or b"")
             digest = hashlib.blake2b(b"".join(parts), digest_size=16, person=person)
@@ -136,10 +135,10 @@ _SEALED = ("digest", "fingerprint", "feature_count", "text_digest", "language", 
 def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:
     """XXH3-128 of each body in UTF-8: uint64[n, 2], low word first. known: digests to keep, all except (0, 0)"""
     digests = np.zeros((len(pages), 2), np.uint64) if known is None else known.copy()
-    missing = np.flatnonzero(~digests.any(axis=1))
-    if not len(missing):
+    missing = [row for row, words in enumerate(digests.tolist()) if not any(words)]
+    if not missing:
         return digests
-    raw = b"".join([xxhash.xxh3_128_digest(pages[page].body) for page in missing.tolist()])
+    raw = b"".join([xxhash.xxh3_128_digest(pages[row].body) for row in missing])
     digests[missing] = np.frombuffer(raw, ">u8").reshape(-1, 2)[:, ::-1]
     return digests
 
@@ -156,7 +155,7 @@ def hash_hosts(pages: Sequence[Page], owner_of: Callable[[str], str] = host_of) 
 
 def hash_sites(owners: Sequence[str]) -> NDArray[np.uint16]:
     """16 bits of the hash of the host of each owner (owner_reader), whoever the author is: uint16[n], 0 without one."""
-    return (hash_names([owner.partition("/")[0] for owner in owners]) & np.uint64(0xFFFF)).astype(np.uint16)
+    return np.array([_hash_name(owner.partition("/")[0]) & 0xFFFF for owner in owners], np.uint16)
 
 
 def hash_names(names: Sequence[str]) -> NDArray[np.uint64]:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from spotsieve.stream.base.arrays import sizes_of
 from spotsieve.stream.base.page import Page
 from spotsieve.stream.base.page_text import words_outside
-from spotsieve.stream.base.signature import IN_NEED, Signatures, SignatureStatus, is_judged, join_signatures
+from spotsieve.stream.base.signature import IN_NEED, Signatures, SignatureStatus, join_signatures
 from spotsieve.stream.base.urls import names_visit
 from spotsieve.stream.sign.features.shown_text import PARAGRAPH_END, paragraphs_in
 from spotsieve.stream.sign.features.sieve import selected_blocks
@@ -36,7 +36,7 @@ from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.by_url import WrappedScheme
 from spotsieve.stream.sign.text.script_text import THIN_WORDS, read_script_text
 
-_TOO_FEW = np.uint8(SignatureStatus.TOO_FEW_FEATURES)
+_TOO_FEW, _JUDGED = int(SignatureStatus.TOO_FEW_FEATURES), (SignatureStatus.FINGERPRINTED, SignatureStatus.PARTIAL)
 
 
 class ScriptTextScheme(WrappedScheme):
@@ -72,19 +72,22 @@ def pages_as_read(scheme: Scheme, pages: Sequence[Page]) -> list[Page]:
 
 def _read(pages: Sequence[Page], signatures: Signatures) -> dict[int, Page]:
     """The pages that script text changes, by row."""
-    status, count = signatures.status, signatures.feature_count
+    columns = zip(
+        signatures.status.tolist(), signatures.feature_count.tolist(), signatures.language.tolist(), strict=True
+    )
     # A main text of weak blocks may be a menu.
-    few = (count < THIN_WORDS) | (signatures.language & np.uint8(IN_NEED) != 0)
-    thin = (status == _TOO_FEW) | (is_judged(status) & few)
+    thin = [
+        row
+        for row, (status, count, language) in enumerate(columns)
+        if status == _TOO_FEW or (status in _JUDGED and (count < THIN_WORDS or language & IN_NEED))
+    ]
+    if not thin:
+        return {}
     # About the words of a page outside links; its features for a scheme without blocks.
     bounds = signatures.blocks_bounds
-    words = np.where(sizes_of(bounds) > 0, words_outside(signatures.blocks, bounds), count)
-    read = dict[int, Page]()
-    for row in np.flatnonzero(thin & (words < THIN_WORDS)).tolist():
-        page = read_script_text(pages[row], int(words[row]))
-        if page is not pages[row]:
-            read[row] = page
-    return read
+    words = np.where(sizes_of(bounds) > 0, words_outside(signatures.blocks, bounds), signatures.feature_count)
+    read = {row: read_script_text(pages[row], words.item(row)) for row in thin}
+    return {row: page for row, page in read.items() if page is not pages[row]}
 
 
 class ExtractedText(NamedTuple):

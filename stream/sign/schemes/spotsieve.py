@@ -109,7 +109,7 @@ class SpotsieveScheme:
             status=status,
             feature_count=sieved.feature_counts,
             host=hash_names(owners),
-            language=np.where(sieved.weak, sieved.language | np.uint8(IN_NEED), sieved.language),
+            language=sieved.language | sieved.weak * np.uint8(IN_NEED),
             features=sieved.minima,
             features_bounds=sieved.minima_bounds,
             site=hash_sites(owners),
