@@ -202,12 +202,12 @@ def decode_clock(progress: StateProgress, marks: bytes | None) -> Clock:
 
 
 def encode_outcome_ref(last_outcome: OutcomeRef) -> bytes:
-    """Write the meta value `last_outcome`, which only the state of a shard has."""
+    """Write the meta value `heard`, which only the state of a shard has."""
     return seal(_OUTCOME_REF.pack(OUTCOME_REF_VERSION, *last_outcome))
 
 
 def decode_outcome_ref(value: bytes) -> OutcomeRef:
-    """Read the meta value `last_outcome`. Raises CorruptRecord."""
+    """Read the meta value `heard`. Raises CorruptRecord."""
     body = unseal("meta", LAST_OUTCOME, value)
     if len(body) != _OUTCOME_REF.size or body[0] != OUTCOME_REF_VERSION:
         raise CorruptRecord(

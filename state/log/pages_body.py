@@ -102,7 +102,7 @@ _COLUMNS = (
 _COLUMN_BYTES = sum(column.bytes for column in _COLUMNS)
 """Size of a page in all columns."""
 _DTYPES = tuple(np.dtype(column.dtype) for column in _COLUMNS)
-_UNCOUNTED = attrgetter(*[column.name for column in _COLUMNS[:11]])
+_UNCOUNTED = attrgetter(*[column.name for column in _COLUMNS[:11]])  # the columns before the sizes of ragged ones
 _BOUNDS = attrgetter("features_bounds", "blocks_bounds", "titles_bounds")
 _RAGGED = {"features": ("<u8", MAX_FEATURES), "blocks": ("<u8", MOST_BLOCKS), "titles": ("<u2", MOST_TITLE_WORDS)}
 """The ragged columns, with a varying count of numbers for each page: dtype, and the greatest count."""

@@ -77,12 +77,19 @@ def explain(text: str, directory: Path, action: str) -> StateError:
             str(directory),
             f"{advice} and start again: the state is intact and continues from the log where it stopped",
         )
-    if "permission denied" in lower or "read-only file system" in lower:
-        advice = "run this as the owner of the directory, or ask the owner for the right to read and write it"
-        if "read-only" in lower:
-            advice = "make the file system writable, or choose another directory with index.directory or --state"
+    if "permission denied" in lower:
         return StateError(
-            "index.directory", f"cannot be used to {action} the state by this user ({text})", str(directory), advice
+            "index.directory",
+            f"cannot be used to {action} the state by this user ({text})",
+            str(directory),
+            "run this as the owner of the directory, or ask the owner for the right to read and write it",
+        )
+    if "read-only file system" in lower:
+        return StateError(
+            "index.directory",
+            f"must be on a file system that can be written ({text})",
+            str(directory),
+            "make the file system writable, or choose another directory with index.directory or --state",
         )
     if "too many open files" in lower:
         return StateError(

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # Flags
 
-LONGEST_NUMBER = 19
-"""Numbers with fewer digits fit into 64 bits."""
+GREATEST_NUMBER = 2**63 - 1
+"""Greater numbers do not fit into the integers of arrays and of Kafka's offsets."""
 RARE = "rare"
 """The attribute of an option that --help leaves out."""
 
@@ -118,10 +118,11 @@ def number_within(text: str, least: float, most: float, rule: str) -> float:
 
 def whole_number_within(text: str, least: int, most: float, rule: str) -> int:
     """The whole number that a flag has as its value. rule: what it must be  Raises ArgumentTypeError."""
-    digits = text if text.isascii() and text.isdecimal() and len(text) < LONGEST_NUMBER else "-1"
-    if not least <= int(digits) <= most:
+    # Python refuses to convert thousands of digits, with an error of its own.
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < len(str(2 * GREATEST_NUMBER)) else -1
+    if not least <= number <= min(most, GREATEST_NUMBER):
         raise argparse.ArgumentTypeError(f"must be {rule}, got {text!r}")
-    return int(digits)
+    return number
 
 
 def add_text_argument(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ timestamps. `read_verdicts` reads all published verdicts for `clusters`. Neither
 """
 
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import NamedTuple
 
 from aiokafka.structs import ConsumerRecord
@@ -93,15 +94,16 @@ async def read_verdicts(settings: Settings, take: Callable[[Statement], None], o
             )
         step = f"reading {name}"
         spans = await spans_held(settings, partitions_of(name, facts[name].partitions), step)
-        async for message in read_spans(settings, spans, step, on_progress):
-            if message.value is None:
-                continue  # a tombstone is no page
-            emitted = role == "novel"
-            statement = _header_statement(message, decoder) if emitted else read_statement(message.value)
-            if statement is None:
-                others += 1
-            elif not emitted or statement.verdict != DUPLICATE:
-                take(statement)  # with mode = "annotate" a duplicate is in both topics
+        async with aclosing(read_spans(settings, spans, step, on_progress)) as messages:
+            async for message in messages:
+                if message.value is None:
+                    continue  # a tombstone is no page
+                emitted = role == "novel"
+                statement = _header_statement(message, decoder) if emitted else read_statement(message.value)
+                if statement is None:
+                    others += 1
+                elif not emitted or statement.verdict != DUPLICATE:
+                    take(statement)  # with mode = "annotate" a duplicate is in both topics
     return others
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Self
 
 from aiokafka import TopicPartition
@@ -37,8 +37,11 @@ async def spans_held(
 
 async def read_spans(
     settings: Settings, spans: Spans, step: str, on_progress: OnProgress
-) -> AsyncIterator[ConsumerRecord]:
-    """The messages of ranges; the progress in offsets after each fetch. The parameters are those of RangeReader."""
+) -> AsyncGenerator[ConsumerRecord, None]:
+    """The messages of ranges; the progress in offsets after each fetch. The parameters are those of RangeReader.
+
+    Use it with contextlib.aclosing, which closes the consumer if the caller ends early.
+    """
     total = sum(end - first for first, end in spans.values())
     async with RangeReader(settings, spans, step) as reader:
         async for fetched in reader.batches():

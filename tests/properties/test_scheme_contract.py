@@ -426,7 +426,9 @@ def test_a_scheme_names_its_threshold_with_values_that_change_verdicts(name: str
         other = threshold.at(given, value)
         scheme = scheme_of(other)
         found.append(judged(scheme, memory_state(), CRAWL))
-        if signing_text(other) == signing_text(given):
+        signs_alike = signing_text(other) == signing_text(given)
+        assert signs_alike or name in ("imatch", "imatch-s"), "sweeps sign the pages once"
+        if signs_alike:
             assert_same(scheme.sign(CRAWL), scheme_named(name).sign(CRAWL))
     assert found[0] != found[1]
     for value in threshold.swept:

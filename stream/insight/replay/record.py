@@ -1,6 +1,7 @@
 """Reads the recorded order and verdicts of a range: from the log and from the output topics."""
 
 from collections.abc import Mapping
+from contextlib import aclosing
 
 import orjson
 from aiokafka import TopicPartition
@@ -86,8 +87,9 @@ async def read_recorded(
         spans = await spans_held(settings, partitions_of(name, facts[role].partitions), step)
         if any(first for first, _ in spans.values()):
             notices.append(f"{name} has lost its first messages (retention): their verdicts are unknown")
-        async for message in read_spans(settings, spans, step, on_read):
-            _note(role, message, order, recorded)
+        async with aclosing(read_spans(settings, spans, step, on_read)) as messages:
+            async for message in messages:
+                _note(role, message, order, recorded)
     return notices
 
 

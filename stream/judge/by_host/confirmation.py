@@ -124,8 +124,8 @@ def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[C
 class PairNotes(NamedTuple):
     """The values that were recorded for m pairs, or for none.
 
-    values: float64[m, thresholds.CRITERIA, 2], the value of the pair and the required value, per threshold
-    other_values: float64[m, thresholds.OTHER_VALUES], other values of the pair
+    values: float64[m, criteria.CRITERIA, 2], the value of the pair and the required value, per criterion
+    other_values: float64[m, criteria.OTHER_VALUES], other values of the pair
     """
 
     values: NDArray[np.float64]

@@ -1,6 +1,6 @@
-"""Names the thresholds of the default scheme's rule, for kernels and explanations.
+"""Names the criteria of the default scheme's rule, for kernels and explanations.
 
-For every pair, stream/judge/by_host/pairs.py records the value of the pair and the required value at each threshold
+For every pair, stream/judge/by_host/pairs.py records the value of the pair and the required value of each criterion
 that it was compared with. A pair is accepted if it reaches all of them.
 
 thresholds_of_pages lays out the values that apply to each page: those of the scheme, or of the rule for the page's URL.
@@ -22,20 +22,20 @@ HOSTS_MATCH, LENGTH, TITLE, NOT_A_VARIANT = range(4)
 PART_FIRST = 4
 """The containment of the first part (stream/judge/by_host/containment.py); then its fresh words, and the next parts."""
 CRITERIA = PART_FIRST + 8
-"""The number of thresholds."""
+"""The number of criteria."""
 PAIR_TITLE = 0
 OTHER_VALUES = 1
 """The number of other values that are recorded for a pair."""
 NONE = -1.0
-"""The value of a threshold that a pair was not compared with, and of a title that neither page has."""
+"""The value of a criterion that a pair was not compared with, and of a title that neither page has."""
 
 
 class PairResult(NamedTuple):
     """The result for the pair that was compared last. All but values and other_values have one element.
 
     confirmed: accepted and score  reason: uint8 (Reason)
-    values: float64[THRESHOLDS, 2], the values of the pair and the required values
-    other_values: float64[FIGURES], the other values of the pair
+    values: float64[CRITERIA, 2], the values of the pair and the required values
+    other_values: float64[OTHER_VALUES], the other values of the pair
     compared: scratch space
     """
 
@@ -58,7 +58,7 @@ def new_pair_result() -> PairResult:
 
 
 class CriterionInfo(NamedTuple):
-    """The description of a threshold. unit: unit of its value, "" for a share  at_most: the value must not be higher"""
+    """The description of a criterion. unit: unit of its value, "" for a share  at_most: the value must not be higher"""
 
     name: str
     unit: str = ""

@@ -154,6 +154,7 @@ def empty_entry_texts(signatures: Signatures) -> EntryTexts:
     block_first = np.arange(0, count * ENTRY_BLOCKS, ENTRY_BLOCKS)
     sizes, title_end = np.zeros((3, count), np.uint8), bounds[1:].copy()
     np.copyto(title_end, bounds[:-1], where=signatures.status == _PARTIAL)
+    # Kernels write all columns but host, site, titles and title_first, which belong to the signatures.
     return EntryTexts(
         np.ascontiguousarray(signatures.host, np.uint64),
         np.ascontiguousarray(signatures.site, np.uint16),

@@ -1,10 +1,12 @@
 """What a person expects of any command: plain options, hints, completion, and outputs that overwrite nothing."""
 
+import math
 import os
 import re
 import shutil
 import subprocess
 import sys
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from spotsieve.stream.base.errors import EXIT_INPUT
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import COMMANDS, GROUPS, main, whole_parser
-from spotsieve.stream.cli.options import settings_of
+from spotsieve.stream.cli.options import settings_of, whole_number_within
 from spotsieve.stream.research.scoring.truth import NEGATIVE, POSITIVE
 from tests.conftest import REPOSITORY
 from tests.fixtures.filter_crawl import filter_json, lines, page, read_json, refused, warc_record, write_crawl
@@ -306,3 +308,14 @@ def test_other_shells_get_a_script_with_every_command(shell: str, capsys: pytest
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert [name for name in COMMANDS if not re.search(rf"\b{name}\b", script)] == []
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+5", " 5", "1_0", "5.0", "\u0665", "9223372036854775808", "9" * 10_000])
+def test_a_flag_of_a_whole_number_refuses_other_text_and_what_64_bits_cannot_hold(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="must be a whole number from 0"):
+        whole_number_within(text, 0, math.inf, "a whole number from 0")
+
+
+def test_a_flag_of_a_whole_number_takes_every_offset_of_kafka() -> None:
+    assert whole_number_within("9223372036854775807", 0, math.inf, "an offset") == 2**63 - 1
+    assert whole_number_within("0007", 0, 999, "a number") == 7

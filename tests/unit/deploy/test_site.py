@@ -103,8 +103,8 @@ def test_every_page_fits_a_telephone_and_a_screen_and_no_script_fails(site: Path
     faults = list[str]()
     with opened(browser, first) as shown:
         for page in (first, *others):
-            if page is not first:
-                shown.page.goto(page.resolve().as_uri())
+            shown.page.set_viewport_size({"width": min(WIDTHS), "height": 800})
+            shown.page.goto(page.resolve().as_uri())
             for width in WIDTHS:
                 shown.page.set_viewport_size({"width": width, "height": 800})
                 if over := shown.page.evaluate(OVERFLOW):

@@ -404,9 +404,12 @@ def test_too_many_open_files_never_lead_to_a_deleted_state(tmp_path: Path) -> No
 @pytest.mark.guarantee("no error advises deleting a whole state", fault="a read-only file system")
 def test_a_read_only_file_system_never_leads_to_a_deleted_state(tmp_path: Path) -> None:
     text = "IO error: While open a file for appending: /state/index/000123.log: Read-only file system"
+    denied = "IO error: While lock file: /mnt/read-only-copy/index/LOCK: Permission denied"
+    assert "run this as the owner" in str(explain(denied, tmp_path, "open"))
     for action in ("open", "write"):
         error = explain(text, tmp_path, action)
         assert not isinstance(error, CorruptRecord)
+        assert "must be on a file system that can be written" in str(error)
         assert "make the file system writable" in str(error)
         assert "delete" not in str(error)
 

@@ -15,13 +15,14 @@ from spotsieve.stream.sign.schemes import Scheme
 from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_of
 from tests.conftest import REPOSITORY
 from tests.fixtures.cpu_time import assert_cpu_below, assert_cpu_grows, assert_cpu_ratio
+from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.bodies import page_of_body
 from tests.fixtures.pages.scheme_settings import settings_named
 
 SMALL, GROWTH = 500_000, 8
 MOST_GROWTH = 20
 """Of CPU time from SMALL bytes to GROWTH times as many: linear is 8, quadratic is 64."""
-PAGE_BYTES = 4_000_000
+PAGE_BYTES = 4_000_000, 16_000_000
 MOST_MEMORY = 64
 """Memory for the largest page, per byte of the page; measured: 26."""
 
@@ -154,22 +155,23 @@ def test_hosts_are_converted_up_to_the_longest_that_dns_has() -> None:
     assert host_of("http://bücher." + "a." * 100 + "example/").startswith("xn--bcher-kva.a.")
 
 
-def memory_of_bombs() -> int:
-    """Most memory that the process has had beyond what it had before the first bomb, in bytes."""
+def memory_of_bombs(size: int) -> int:
+    """Most memory that the process has had beyond what it had before the first bomb, in bytes. size: of a bomb"""
     import resource
 
     read_and_sign(b"<p>the first call of the kernels takes them from the cache", tuple(SCHEMES))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for bomb in BOMBS.values():
-        read_and_sign(bomb(PAGE_BYTES))
+        read_and_sign(bomb(size))
     for name in OTHERS_MEMORY:
         for scheme in OTHERS:
-            scheme_named(scheme).sign([Page("s", 0, 0, "", BOMBS[name](PAGE_BYTES // 4), True, 0)])
-    read_and_sign(b"a" * 4 * PAGE_BYTES)
+            scheme_named(scheme).sign([Page("s", 0, 0, "", BOMBS[name](size // 4), True, 0)])
+    read_and_sign(b"a" * 4 * size)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
 
 
-def test_bombs_of_4_mb_and_a_token_of_16_take_bounded_memory() -> None:
-    program = "from tests.unit.text.test_page_bombs import memory_of_bombs; print(memory_of_bombs())"
+@pytest.mark.parametrize("size", mostly_long(PAGE_BYTES, 1))
+def test_bombs_and_a_token_of_four_times_their_size_take_bounded_memory(size: int) -> None:
+    program = f"from tests.unit.text.test_page_bombs import memory_of_bombs; print(memory_of_bombs({size}))"
     ran = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert int(ran.stdout) < MOST_MEMORY * PAGE_BYTES
+    assert int(ran.stdout) < MOST_MEMORY * size

@@ -106,7 +106,7 @@ def ordinary() -> float:
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("start", [b"", b"<!-- ", b"<script><!--<script>", b"<p a='", b"<p>the "], ids=repr)
 def test_hostile_pages_take_at_most_forty_times_an_ordinary_page(piece: bytes, start: bytes, ordinary: float) -> None:
-    # Quadratic time would be hundreds of times slower at this size.
+    # Quadratic time would be a hundred times slower and more at this size.
     assert_cpu_below(40 * ordinary + 0.01, lambda: read_page(piece, HOSTILE_SIZE, start))
 
 
