@@ -18,7 +18,7 @@ from spotsieve.state.index import IndexUpdate
 from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES
-from spotsieve.stream.base.signature import DistinctiveText, no_distinctive_text
+from spotsieve.stream.base.signature import no_distinctive_texts
 from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS
 
 MOST_NUMBERS = ENTRY_SAMPLES, ENTRY_BLOCKS, MOST_TITLE_WORDS
@@ -297,33 +297,12 @@ def write_entries(
         np.frombuffer(labels.raw, np.uint8),
         labels.bounds,
     )
-    own = _NO_OWN if index_update.learned is None else index_update.learned.own
+    own = no_distinctive_texts() if index_update.learned is None else index_update.learned.own
     buffer, bounds, most = _encode(columns, own, pages, sources, layout)
     if not len(buffer) and len(pages):
         what = "sampled hashes, blocks and title words"
         raise ValueError(f"a distinctive text has {most} {what}, of at most {MOST_NUMBERS}")
     return buffer, bounds
-
-
-def _no_distinctive_texts() -> DistinctiveText:
-    """Return the distinctive texts of 0 pages."""
-    none, sizes = no_distinctive_text(0), np.empty(0, np.uint8)
-    return DistinctiveText(
-        none["site"],
-        sizes,
-        sizes,
-        sizes,
-        np.empty(0, np.uint32),
-        np.empty(0, np.uint16),
-        np.zeros(1, np.int64),
-        none["blocks"],
-        none["blocks_bounds"],
-        none["titles"],
-        none["titles_bounds"],
-    )
-
-
-_NO_OWN = _no_distinctive_texts()
 
 
 @kernel

@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -231,7 +232,7 @@ def unused_columns(count: int) -> dict[str, Any]:
         "features_bounds": np.zeros(count + 1, np.int64),
         "sketch": np.empty((count, 0), np.uint64),
         "rank": np.zeros(count, np.uint64),
-        **no_distinctive_text(count),
+        **no_text_columns(count),
     }
 
 
@@ -245,7 +246,7 @@ def empty_rows(
     return column[np.repeat(which, sizes)], bounds_of(sizes * which)
 
 
-def no_distinctive_text(count: int) -> dict[str, Any]:
+def no_text_columns(count: int) -> dict[str, Any]:
     """The columns that only a scheme with a host memory fills, empty or zero for `count` pages."""
     return {
         "site": np.zeros(count, np.uint16),
@@ -320,6 +321,14 @@ class DistinctiveText(NamedTuple):
     block_bounds: NDArray[np.int64]
     titles: NDArray[np.uint16]
     title_bounds: NDArray[np.int64]
+
+
+@cache
+def no_distinctive_texts() -> DistinctiveText:
+    """The distinctive texts of no pages."""
+    none, sizes, bounds = np.empty(0, np.uint16), np.empty(0, np.uint8), np.zeros(1, np.int64)
+    limits, blocks = np.empty(0, np.uint32), np.empty(0, np.uint64)
+    return DistinctiveText(none, sizes, sizes, sizes, limits, none, bounds, blocks, bounds, none, bounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def number_within(text: str, least: float, most: float, rule: str) -> float:
 def whole_number_within(text: str, least: int, most: float, rule: str) -> int:
     """The whole number that a flag has as its value. rule: what it must be  Raises ArgumentTypeError."""
     # Python refuses to convert thousands of digits, with an error of its own.
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) < len(str(2 * GREATEST_NUMBER)) else -1
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(GREATEST_NUMBER)) else -1
     if not least <= number <= min(most, GREATEST_NUMBER):
         raise argparse.ArgumentTypeError(f"must be {rule}, got {text!r}")
     return number

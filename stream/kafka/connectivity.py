@@ -60,7 +60,8 @@ async def why_unreached(settings: Settings) -> BrokerError:
 async def refusal(kafka: KafkaSettings, options: Mapping[str, Any], seconds: float) -> BrokerError | None:
     """The error of a broker that refuses the login while topics are polled, or whose certificate is not trusted.
 
-    None if there is none. A closed connection is not a refusal: a proxy in front of a stopped broker may close it.
+    Returns None without such a broker. A proxy in front of a stopped broker may close the connection, so a closed
+    connection is no refusal.
     options: the result of client_options()
     seconds: limit per address
     """

@@ -7,7 +7,7 @@ import pytest
 
 from spotsieve.state.format.meta import NO_LOG
 from spotsieve.state.horizon import NO_TIME
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.insight.shards import request
@@ -45,7 +45,7 @@ def write(settings: Settings, role: str, kind: int, body: bytes) -> int:
         writer = RecordWriter(settings, Waits(Metrics()), lambda: 0, role)
         await writer.start()
         try:
-            digest = settings_digest(verdict_settings_text(settings))
+            digest = digest_of_settings(settings)
             first = await first_record(settings)
             log = first[1].log if first is not None and first[1].log is not None else NO_LOG
             return await writer.write(encode_round_record(kind, digest, Share(0, 2), RANGE, body, log))

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.opening import disk_state
 from spotsieve.stream.base.errors import EXIT_SETTING, EXIT_STATE
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings, verdict_settings_text
 from tests.conftest import REPOSITORY, Broker
 from tests.fixtures.brokers.topics import TopicSet
 from tests.fixtures.pages.crawls import PageMessage, html_of, json_page
@@ -147,7 +147,7 @@ def test_a_damaged_record_stops_every_worker_until_the_log_says_to_pass_over_it(
         service.start().until_ready()
         topics.send(pages(0, 20))
         topics.until_all_committed()
-        digest = settings_digest(verdict_settings_text(settings_from(service.toml)))
+        digest = digest_of_settings(settings_from(service.toml))
         record = bytearray(encode(one_page(), bytes(16), 0, digest))
         record[90] ^= 1
         write(topics, [bytes(record)])

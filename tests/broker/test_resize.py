@@ -12,7 +12,7 @@ import pytest
 from spotsieve.state.portable.merging import place_of_snapshots, snapshots_in
 from spotsieve.state.snapshot.checkpoints import FOLDER, REQUEST
 from spotsieve.state.snapshot.snapshots import take_snapshot
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.cli import main
 from spotsieve.stream.sharding.records.frame import KIND_RANGE, decode_round_record
 from tests.conftest import Broker
@@ -160,7 +160,7 @@ def test_two_shards_become_three_from_snapshots(
 
 def last_round(topics: TopicSet, toml: str, before: int) -> int:
     """The offset of the announcement of the last round before this offset of `verdicts`."""
-    digest = settings_digest(verdict_settings_text(settings_from(toml)))
+    digest = digest_of_settings(settings_from(toml))
     told = (
         decode_round_record(record.value or b"", digest, None, record.topic, record.offset).kind == KIND_RANGE
         and record.offset

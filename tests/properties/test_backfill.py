@@ -19,7 +19,7 @@ from spotsieve.state.log.record import decode, encode
 from spotsieve.state.store.opening import disk_state
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import EXIT_OK, EXIT_SUSPICIOUS, InputError, SettingError, StateError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings, verdict_settings_text
 from spotsieve.stream.base.settings.load import load_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import page_ids_of
@@ -297,7 +297,7 @@ def test_a_killed_run_goes_on_where_it_was(
 
 def logged_and_not_judged(directory: Path, settings: Settings, pages: int) -> None:
     """What a `filter` of another file leaves that is killed after it has logged these pages."""
-    digest = settings_digest(verdict_settings_text(settings))
+    digest = digest_of_settings(settings)
     with contextlib.closing(LocalLog(directory / "state")) as log:
         log.append(encode(without_sketches(make_signatures(pages, seed=7)), bytes(range(16)), 0, digest))
 

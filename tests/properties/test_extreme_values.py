@@ -35,7 +35,7 @@ from spotsieve.state.log.record import decode, encode, encode_forget
 from spotsieve.state.removal import ForgottenPage, Sweep
 from spotsieve.stream.base.errors import CorruptRecord, DamagedRecord, StateError
 from spotsieve.stream.base.page import Page
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.settings.schemes import SCHEME_SETTINGS
 from spotsieve.stream.base.signature import MAX_URL_BYTES
@@ -165,7 +165,7 @@ def _narrow_record(settings: Settings) -> bytes:
     """A record of one page whose sketch has one word less than the scheme."""
     signatures = scheme_of(settings.scheme).sign([Page("pages", 0, 0, "", b"one two three " * 40, False, 0)])
     narrow = dataclasses.replace(signatures, sketch=signatures.sketch[:, 1:].copy())
-    return encode(narrow, bytes(16), 0, settings_digest(verdict_settings_text(settings)))
+    return encode(narrow, bytes(16), 0, digest_of_settings(settings))
 
 
 def test_a_record_whose_sketches_have_another_width_is_refused_by_the_engine(tmp_path: Path) -> None:

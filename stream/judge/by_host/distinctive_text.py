@@ -27,7 +27,13 @@ from spotsieve.stream.base.page_text import (
     words_of,
     words_outside_links,
 )
-from spotsieve.stream.base.signature import FINGERPRINTED, DistinctiveText, Signatures, SignatureStatus
+from spotsieve.stream.base.signature import (
+    FINGERPRINTED,
+    DistinctiveText,
+    Signatures,
+    SignatureStatus,
+    no_distinctive_texts,
+)
 from spotsieve.stream.base.verdict import TemplateMarks
 from spotsieve.stream.judge.by_host.common_text import NO_COMMON_TEXT, NOTICE
 from spotsieve.stream.judge.by_host.memory import (
@@ -129,16 +135,6 @@ def texts_of_entries(host: NDArray[np.uint64], own: DistinctiveText) -> EntryTex
     parts = ((own.sample, own.sample_bounds), (own.blocks, own.block_bounds), (own.titles, own.title_bounds))
     columns = [one for values, bounds in parts for one in (values, bounds[:-1], bounds[1:])]
     return EntryTexts._make([np.ascontiguousarray(host, np.uint64), *own[:5], *columns])
-
-
-@cache
-def no_distinctive_texts() -> DistinctiveText:
-    """The distinctive texts of no pages."""
-    none, bounds = np.empty(0, np.uint16), np.zeros(1, np.int64)
-    sizes, words = np.empty(0, np.uint8), np.empty(0, np.uint64)
-    return DistinctiveText(
-        *(none, sizes, sizes, sizes, np.empty(0, np.uint32), none, bounds, words, bounds, none, bounds)
-    )
 
 
 @cache

@@ -24,7 +24,7 @@ from spotsieve.stream.base.page_text import (
     size_code,
     words_of,
 )
-from spotsieve.stream.base.signature import FINGERPRINTED, DistinctiveText, Signatures
+from spotsieve.stream.base.signature import FINGERPRINTED, DistinctiveText, Signatures, no_distinctive_texts
 from spotsieve.stream.base.urls import url_without_visit
 from spotsieve.stream.judge.by_host.distinctive_text import (
     IS_DISTINCTIVE,
@@ -40,7 +40,6 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     look_up,
     new_ordered_sample,
     new_view,
-    no_distinctive_texts,
     order_sample,
     place_at,
     restore_view,

@@ -56,17 +56,17 @@ def load_pending_verdicts(
 ) -> list[PendingVerdict | None]:
     """The pending verdict of each page; None if there is none, or if its original was removed."""
     pending_verdicts = view.pending_verdicts(page_ids)
-    history = [page for page, pending in enumerate(pending_verdicts) if pending is not None and judged[page]]
-    if not history:
+    found = {page: pending for page, pending in enumerate(pending_verdicts) if pending is not None and judged[page]}
+    if not found:
         return [None] * len(page_ids)
-    originals = np.array([pending_verdicts[page].original for page in history], np.int64)  # type: ignore[union-attr]
+    originals = np.array([pending.original for pending in found.values()], np.int64)
     alive = view.page_ids(np.maximum(originals, 0).astype(np.uint64))
     usable = {
-        page
-        for page, number, found in zip(history, originals.tolist(), alive, strict=True)
-        if number == NOBODY or found is not None
+        page: pending
+        for (page, pending), original in zip(found.items(), alive, strict=True)
+        if pending.original == NOBODY or original is not None
     }
-    return [pending if page in usable else None for page, pending in enumerate(pending_verdicts)]
+    return list(map(usable.get, range(len(page_ids))))
 
 
 def find_loaded(

@@ -10,7 +10,7 @@ schemes. A page is looked up under its keys. Every posting that it finds passes 
 2. The scheme confirms candidates, sketch against sketch or features against features, many in one call.
 
 Pages of one host share its template text. If a scheme has `host_thresholds`, the judge confirms its candidates with its
-memory of every host (stream/judge/by_host/). `confirm` then serves pages of which only sketches are known.
+memory of every host (stream/judge/by_host/). `confirm` then serves callers that have only sketches.
 """
 
 from collections.abc import Sequence

@@ -10,22 +10,13 @@ import pytest
 
 from spotsieve.stream.cli import main
 from tests.conftest import REPOSITORY
-from tests.fixtures.filter_crawl import lines, page, read_json, warc_record
+from tests.fixtures.filter_crawl import lines, page, read_json, run_with, warc_record
 from tests.fixtures.services.forking import forked_command
 
 
 def _in_shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command of a shell, in which `spotsieve` is a fork."""
-    programs = f"{forked_command(REPOSITORY).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env=os.environ | {"PATH": programs},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=400,
-    )
+    return run_with(forked_command(REPOSITORY).parent, folder, "bash", "-c", command)
 
 
 def test_pages_go_to_a_pipe_without_out_and_the_summary_to_standard_error(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import importlib.util
 import io
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -22,6 +21,7 @@ from spotsieve.stream.base.settings.reference import reference_markdown
 from spotsieve.stream.cli import COMMANDS
 from spotsieve.stream.sign.schemes.registry import SCHEMES
 from tests.conftest import REPOSITORY
+from tests.fixtures.filter_crawl import run_with
 from tests.fixtures.services.forking import forked_command
 from tests.fixtures.source_tree import comments_and_docstrings, tracked
 
@@ -340,13 +340,12 @@ def test_the_commands_of_readme_and_quick_start_print_what_they_show(tmp_path: P
     assert len(files) == 2
     for commands in files:
         subprocess.run(["sh", "-c", commands], cwd=tmp_path, check=True)
-    search = f"{forked_command(REPOSITORY).parent}{os.pathsep}{os.environ['PATH']}"
     shown = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(shown) == 4
     for command, output in shown:
         # The lines of README are at most 100 characters wide.
-        given = {**os.environ, "PATH": search, "COLUMNS": "100"}
-        ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
+        ran = run_with(forked_command(REPOSITORY).parent, tmp_path, "sh", "-c", command, COLUMNS="100")
+        ran.check_returncode()
         printed = _without_times(ran.stdout + ran.stderr).replace(str(tmp_path.resolve()), "/tmp/try").splitlines()
         assert [line for line in _without_times(output).splitlines() if line not in printed] == [], command
 

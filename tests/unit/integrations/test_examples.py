@@ -1,8 +1,6 @@
 """Every example of examples/ runs as its first lines say, in a folder of its own."""
 
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.fixtures.crawled_site import SITE, site
-from tests.fixtures.filter_crawl import article, read, read_json, warc_record
+from tests.fixtures.filter_crawl import article, read, read_json, run_with, warc_record
 
 __all__ = ["site"]
 EXAMPLES = REPOSITORY / "examples"
@@ -28,16 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *command: str) -> None:
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | {"PATH": programs},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=400,
-    )
+    done = run_with(Path(sys.executable).parent, folder, *command)
     assert done.returncode == 0, done.stderr
 
 

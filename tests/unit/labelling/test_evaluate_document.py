@@ -1,11 +1,10 @@
 """The commands of docs/evaluate.md print what it shows, on the pages that it uses."""
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
+from tests.fixtures.filter_crawl import run_with
 from tests.fixtures.pages.judged import judge_by_truth
 from tests.fixtures.services.forking import forked_command
 
@@ -16,12 +15,11 @@ def test_the_commands_of_the_document_print_what_it_shows(tmp_path: Path) -> Non
     blocks = re.findall(r"^```console\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     shown = [found for block in blocks for found in re.findall(r"^\$ (.*?)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
     assert len(shown) == 11
-    search = f"{forked_command(REPOSITORY).parent}{os.pathsep}{os.environ['PATH']}"
     for command, output in shown:
         if "--labels" in command and not (tmp_path / "labels.jsonl").exists():
             judge_by_truth(tmp_path / "review.html", tmp_path / "labels.jsonl")
-        given = {**os.environ, "PATH": search}
-        ran = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=given, capture_output=True, text=True, check=True)
+        ran = run_with(forked_command(REPOSITORY).parent, tmp_path, "sh", "-c", command)
+        ran.check_returncode()
         printed = ran.stdout.splitlines()
         assert [line for line in output.splitlines() if line not in printed] == [], command
 

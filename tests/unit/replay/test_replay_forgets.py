@@ -6,7 +6,7 @@ import pytest
 from spotsieve.state.log.record import encode
 from spotsieve.state.removal import ForgottenPage, removal_of
 from spotsieve.state.store.memory import memory_state
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.insight.replay.order import ForgetEvent, ForgottenKeys, LogOrder
@@ -21,7 +21,7 @@ PAGES = 3
 
 @pytest.mark.parametrize("with_host", [False, True])
 def test_host_statistics_are_forgotten_as_in_the_log(with_host: bool) -> None:
-    digest = settings_digest(verdict_settings_text(SETTINGS))
+    digest = digest_of_settings(SETTINGS)
     state = memory_state()
     engine = Engine(scheme_of(SETTINGS.scheme), state, SETTINGS.index, digest, "a replay")
     decoder, sent = Decoder(SETTINGS.input), [json_page(number, html_of(number)) for number in range(PAGES)]

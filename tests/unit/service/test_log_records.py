@@ -12,7 +12,7 @@ import pytest
 from spotsieve.state.log.record import encode, encode_forget
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.base.errors import StateError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
@@ -23,7 +23,7 @@ from tests.fixtures.waiting import SECONDS, wait_until_async
 from tests.reference.signatures import without_sketches
 
 SETTINGS = Settings()
-DIGEST = settings_digest(verdict_settings_text(SETTINGS))
+DIGEST = digest_of_settings(SETTINGS)
 PAGES = 3
 """The number of pages in a record."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from spotsieve.state.log.record import decode, encode
 from spotsieve.stream.base.errors import StateError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.topics import LOG_RECORD_BYTES
 from spotsieve.stream.observe.health import Heartbeats
@@ -47,7 +47,7 @@ from tests.fixtures.pages.hosts import signatures_of
 from tests.fixtures.states.remembering import any_world
 
 SETTINGS = Settings.model_validate({"cluster": {"shards": 2, "round_pages": 64}})
-DIGEST = settings_digest(verdict_settings_text(SETTINGS))
+DIGEST = digest_of_settings(SETTINGS)
 
 
 def log_of(records: int, pages: int) -> list[tuple[int, Any]]:

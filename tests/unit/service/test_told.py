@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 
 from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.identity import OtherLogError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.kafka.watch import Waits
 from spotsieve.stream.observe.metrics import Metrics
@@ -27,7 +27,7 @@ from spotsieve.stream.sharding.shares import FillProgress, Share
 from tests.fixtures.states.round_records import RANGE
 
 LOG, OTHER = LogIdentity(bytes(range(16)), 5), LogIdentity(bytes(range(1, 17)), 5)
-DIGEST = settings_digest(verdict_settings_text(Settings()))
+DIGEST = digest_of_settings(Settings())
 FILLED, ASK = write_fill_progress(FillProgress(True, 5)), write_request(3)
 
 

@@ -21,7 +21,7 @@ from spotsieve.state.store.rocks_errors import explain
 from spotsieve.state.store.rocks_options import column_families, database_options
 from spotsieve.state.store.state import State
 from spotsieve.stream.base.errors import CorruptRecord, SettingsMismatch, StateError, StateLockedError
-from spotsieve.stream.base.settings.digest import settings_digest, verdict_settings_text
+from spotsieve.stream.base.settings.digest import digest_of_settings, verdict_settings_text
 from spotsieve.stream.base.settings.model import IndexSettings, Settings
 from spotsieve.stream.base.settings.schemes import ChainSettings
 from spotsieve.stream.engine import Engine
@@ -102,7 +102,7 @@ def test_settings_that_change_no_verdict_may_change(tmp_path: Path) -> None:
     )
     assert verdict_settings_text(other) == verdict_settings_text(Settings())
     assert "bucket_cap" in verdict_settings_text(other)
-    assert len(settings_digest(verdict_settings_text(other))) == 16
+    assert len(digest_of_settings(other)) == 16
 
 
 def test_another_log_on_the_same_state_is_refused(tmp_path: Path) -> None:
