@@ -69,6 +69,12 @@ def strangers(one: Opened) -> list[str]:
     return [url for url in one.asked if url != own and not url.startswith(("blob:", "data:"))]
 
 
+def reload(one: Opened) -> None:
+    """Reload the page after a pause: chromium stores labels asynchronously, and a reload at once may read old ones."""
+    one.page.wait_for_timeout(500)
+    one.page.reload()
+
+
 def exported(one: Opened, act: str = "e") -> list[dict[str, Any]]:
     with one.page.expect_download() as download:
         one.page.keyboard.press(act)
@@ -106,7 +112,7 @@ def test_every_key_does_what_its_button_says_and_a_reload_loses_nothing(browser:
         assert text_of(one, "#place") == "Pair 3 of 6"
         press("u")
         assert text_of(one, "#place") == "Pair 4 of 6"
-        one.page.reload()
+        reload(one)
         assert text_of(one, "#place") == "Pair 4 of 6"
         assert text_of(one, "#counts").startswith("3 judged")
         for name in ("copy", "different", "skipped"):
@@ -137,7 +143,7 @@ def test_labels_that_the_browser_cannot_store_stay_in_the_page(browser: Any, tmp
         one.page.evaluate("() => { Storage.prototype.setItem = Storage.prototype.stored; }")
         one.page.keyboard.press("C")  # with Caps Lock
         assert "cannot store labels" not in text_of(one, "#note")
-        one.page.reload()
+        reload(one)
         assert text_of(one, "#counts") == "4 judged: 2 copies, 1 no copies, 1 skipped"
 
 
