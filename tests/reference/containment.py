@@ -343,10 +343,10 @@ class Comparison:
                 main += 1 / self.density(kept) if kept else 0
         return every, main
 
-    def contained_by_blocks(self) -> tuple[float, float]:
-        """Of thin text, the words of distinctive blocks that the entry has, and the words of all that were compared."""
+    def contained_by_blocks(self, with_links: bool = True) -> tuple[float, float]:
+        """The words of distinctive blocks that the entry has, and the words of all distinctive blocks compared."""
         contained, every = 0.0, 0.0
-        for words, found, compared in self._compared_blocks():
+        for words, found, compared in self._compared_blocks(with_links):
             contained, every = contained + words * found / compared, every + words
         return contained, every
 
@@ -354,13 +354,15 @@ class Comparison:
         """The words of each distinctive block without a shingle of the entry."""
         return [words for words, found, _ in self._compared_blocks() if found == 0]
 
-    def _compared_blocks(self) -> list[tuple[int, int, int]]:
+    def _compared_blocks(self, with_links: bool = True) -> list[tuple[int, int, int]]:
         """Words, shared shingles and compared shingles of each distinctive block; a shared block is one shingle."""
         answers: dict[int, list[bool]] = {}
         for sample, found in self.compared(ALL_TEXT):
             answers.setdefault(sample.place, []).append(found)
         blocks = []
         for place, block in enumerate(self.page.blocks):
+            if not with_links and not self.may_be_fresh(ALL_TEXT, place):
+                continue
             if self.view.own[place] and self.whole[place]:
                 blocks.append((block.words, 1, 1))
             elif self.view.own[place] and place in answers:

@@ -22,7 +22,7 @@ FEW_PAGES, TEMPLATE_WORDS, YOUNG_FRESH = 4, 200, 0.05
 EDITED_FRESH, EDITED_BLOCKS = 0.25, 0.1
 FRESH_TEXT = 20
 LEAST_MAIN_ON_HOST, MOST_OUTSIDE, MOST_OWN = 60, 6, 16
-KNOWN_PAGES, KNOWN_OUTSIDE, MOST_LINKS = 20, 1 / 3, 2
+KNOWN_PAGES, KNOWN_OUTSIDE, MOST_LINKS, OTHER_LINKS = 20, 1 / 3, 2, 3
 HEADLINE, SIMILAR_TITLE, CLOSE_TITLE, THIN, SHORT = 4, 0.5, 0.7, 100, 80
 SURE, SURE_WORDS = 0.95, 20
 EXCERPT, MARGIN, BESIDE = 0.35, 0.25, 0.05
@@ -181,6 +181,9 @@ class Pair:
         contained, fresh = self.comparison.measure(part)
         if self.comparison.represents_too_little(part) and not (part == MAIN_TEXT and self.with_all):
             contained = 0.0
+        if part == ALL_TEXT and beside and self.links_may_differ:
+            text, every = self.comparison.contained_by_blocks(with_links=False)
+            contained = max(contained, text / max(every, 1))
         text_contained = contained
         thin = words < THIN and not (self.same_host and part == MAIN_TEXT)
         young = self.new_host and (not beside or part == MAIN_TEXT)
@@ -216,6 +219,14 @@ class Pair:
             return contained
         least_title = CLOSE_TITLE if thin or part == TEMPLATE_TEXT else SIMILAR_TITLE if young or words < SHORT else 0.0
         return contained if self.title >= least_title else None
+
+    @property
+    def links_may_differ(self) -> bool:
+        """Whether the main text of a page of a known host is contained under the same title."""
+        few_links = self.view.own_words <= OTHER_LINKS * self.view.main_words
+        is_article = self.title == 1.0 and (self.shared_words >= HEADLINE or few_links)
+        has_main = self.view.main_words >= LEAST_MAIN_ON_HOST and is_article
+        return has_main and not self.new_host and not self.by_all and self.comparison.measure(MAIN_TEXT)[0] >= SURE
 
     def is_edited(self, asked: Part, young: bool) -> bool:
         """Whether the page has the entry's title, and its fresh words are scattered; of pages of a new host only."""

@@ -43,6 +43,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     IS_TEMPLATE,
     OrderedSample,
     hash_at,
+    hashes_up_to,
     head_of,
     new_ordered_sample,
     order_sample,
@@ -182,7 +183,7 @@ def find_shared(pages, page, others, other, compared):
                     compared.found[place], compared.hits[hits] = True, place
                     hits += 1
     compared.counts[0], compared.counts[1] = hits, _find_blocks(pages, page, others, other, compared)
-    compared.counts[2] = _hashes_up_to(ordered, limit_of_rest)
+    compared.counts[2] = hashes_up_to(ordered, limit_of_rest)
     compared.limits[0], compared.limits[1] = limit, limit_of_rest
     compared.density[0] = (min(ordered.limits[0], limit) + 1.0) / _ALL
     compared.density[1] = (min(ordered.limits[1], limit_of_rest) + 1.0) / _ALL
@@ -212,19 +213,6 @@ def _rank_of(ordered, wanted):  # OrderedSample, int64 -> int64
     while scaled_hash(hash_at(ordered, rank), ordered.below[1]) < wanted:
         rank += 1
     return rank
-
-
-@inlined
-def _hashes_up_to(ordered, limit):  # OrderedSample, int64 -> int64
-    """The number of hashes of a page up to a limit that is not above below[1]."""
-    low, high = np.int64(0), ordered.below[0]
-    while low < high:
-        middle = (low + high) >> 1
-        if hash_at(ordered, middle) <= limit:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @inlined
@@ -386,6 +374,27 @@ def share_in_fresh_blocks(pages, page, compared):  # PageTexts, int64, PairCompa
 
 
 @inlined
+def contained_by_block(part, with_links, longest, pages, page, compared):
+    """The contained words and all words of a part, block by block, after measure_part; and the words of its heading:
+    the longest fresh block of at most `longest` words. float64 each.
+
+    int64, bool (blocks of links count too), float64, PageTexts, int64, PairComparison
+    """
+    first, every, contained, heading = pages.block_bounds[page], 0.0, 0.0, 0.0
+    for place in range(pages.block_bounds[page + 1] - first):
+        of_block, found = compared.by_block[place, 0], compared.by_block[place, 1]
+        start, whole = compared.layout.start[part, place], compared.whole[place]
+        if start == _OUTSIDE or (start == _LINKS and not with_links) or (of_block == 0 and not whole):
+            continue
+        words = np.float64(words_of(pages.blocks[first + place]))
+        every += words
+        contained += words if whole else words * found / of_block
+        if found == 0 and not whole and words <= longest:
+            heading = max(heading, words)
+    return contained, every, heading
+
+
+@inlined
 def _fresh_words(run, missing, missing_words, exact):  # int64, int64, float64, bool -> float64
     """The fresh words of a run of words between two shared shingles.
 
@@ -414,16 +423,6 @@ def shared_template_words(pages, page, flags, compared):
             rest += not is_kept(pages.blocks[first + place])
     of_main = main / compared.density[0]
     return of_main + rest / compared.density[1], of_main
-
-
-@inlined
-def template_words(pages, page):  # PageTexts, int64 -> float64
-    """The words of the main text of a page, or of all its text if it has no main text."""
-    main, every = 0.0, 0.0
-    for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
-        every += words_of(pages.blocks[place])
-        main += words_of(pages.blocks[place]) if is_kept(pages.blocks[place]) else 0
-    return main if main > 0 else every
 
 
 @inlined

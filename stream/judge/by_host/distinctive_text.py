@@ -431,6 +431,19 @@ def scale_sample(ordered, limit):  # OrderedSample, int64  ->  ordered.scaled, o
 
 
 @inlined
+def hashes_up_to(ordered, limit):  # OrderedSample, int64 -> int64
+    """The number of hashes of a page up to a limit that is not above below[1]."""
+    low, high = np.int64(0), ordered.below[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if hash_at(ordered, middle) <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
 def sample_limit(count, largest, most):  # int64, int64, int64 -> int64
     """The hash up to which a sample of a text is complete. largest: of its hashes  most: the size of a full sample"""
     return largest if count >= most else np.int64(EVERY_HASH)

@@ -5,7 +5,8 @@ words are fresh, and the indexed page is at most twice as long. Containment and 
 They are measured over one or two parts of the page, and must be enough in each:
 
 - its distinctive main text, if that is long enough to speak for the page;
-- all its distinctive text: alone if the main text is short, beside it if the page has distinctive text outside of it;
+- all its distinctive text: alone if the main text is short, beside it if the page has distinctive text outside of it.
+  Links beside a main text that is contained (SURE) under the same title may differ: lists of news change often;
 - its main text with common text, if that is most of it. Between two hosts, this part then decides alone: a syndicated
   article is found so. If the titles are similar, it is no text of a theme, and needs no more than other text, unless
   the page has blocks of fresh text and the titles share fewer than HEADLINE rare words;
@@ -27,20 +28,13 @@ More is required where less is known:
 
 Pages of one host that differ in numbers only are variants: policy.variants says whether they are copies.
 
-The values of a pair, and the required ones, are recorded during the comparison (criteria.py), so explanations come
-from the code that judged. docs/measured/quality.md shows the effect of each rule on the labelled sets.
+The comparison records the values of a pair and the required ones (criteria.py), so explanations come from this code.
 """
 
 import numpy as np
 
 from spotsieve.stream.base.jit import inlined
-from spotsieve.stream.base.page_text import (
-    NUMERIC,
-    identity_of,
-    is_kept,
-    words_of,
-    words_of_code,
-)
+from spotsieve.stream.base.page_text import NUMERIC, identity_of, is_kept, words_of, words_of_code
 from spotsieve.stream.base.verdict import Reason
 from spotsieve.stream.judge.by_host import criteria
 from spotsieve.stream.judge.by_host.containment import (
@@ -52,12 +46,12 @@ from spotsieve.stream.judge.by_host.containment import (
     TEMPLATE_TEXT,
     WHOLE_MAIN_TEXT,
     are_variants,
+    contained_by_block,
     find_shared,
     measure_part,
     most_contained,
     share_in_fresh_blocks,
     shared_template_words,
-    template_words,
 )
 from spotsieve.stream.judge.by_host.distinctive_text import (
     COMMON_LIMIT,
@@ -104,9 +98,9 @@ KNOWN_PAGES, KNOWN_OUTSIDE = 20, 1 / 3
 """The pages of a host from which its template text is well known. Then other text is compared too between two hosts, if
 it has KNOWN_OUTSIDE times the words of the main text, outside links, and the titles are not similar: under a similar
 title, the main text is an article that both hosts have."""
-MOST_LINKS = 2.0
+MOST_LINKS, OTHER_LINKS = 2.0, 3.0
 """On one host, other text that consists of links is compared too if all distinctive text has MOST_LINKS times the words
-of the main text."""
+of the main text. Beside the same article it may differ; under a title of few rare words, up to OTHER_LINKS times."""
 HEADLINE = 4
 """Rare words of both titles from which on they name an article; pages of many sites are called "Contact"."""
 THIN = 100
@@ -186,7 +180,7 @@ def judge_pair(pages, page, others, other, memory, row, view, thresholds, explai
         if part == ALL_TEXT:
             is_compared, words = (both or not speaks) and own >= 3, figures[OWN]
         elif part == TEMPLATE_TEXT:
-            is_compared, words = not speaks and own < 3, template_words(pages, page)
+            is_compared, words = not speaks and own < 3, _template_words(pages, page)
         elif part == WHOLE_MAIN_TEXT:
             is_compared, words = with_common, figures[WHOLE]
         if not is_compared or (alone and part != WHOLE_MAIN_TEXT):
@@ -339,9 +333,14 @@ def _contained_part(
     """
     figures, compared = view.figures, result.compared
     contained, fresh = compared.figures[part, CONTAINMENT], compared.figures[part, FRESH]
-    text_contained = contained
     thin = _is_thin(part, words, same)
     new_host = same and figures[PAGES] < FEW_PAGES - 0.5
+    links_may_differ = part == ALL_TEXT and beside and same and title >= SAME_TITLE and not (new_host or by_all)
+    links_may_differ &= shared >= HEADLINE or figures[OWN] <= OTHER_LINKS * figures[MAIN]
+    if links_may_differ and figures[MAIN] >= LEAST_MAIN_ON_HOST and compared.figures[MAIN_TEXT, CONTAINMENT] >= SURE:
+        text, every, _ = contained_by_block(part, False, 0.0, pages, page, compared)
+        contained = max(contained, text / max(every, 1.0))
+    text_contained = contained
     young = new_host and (not beside or part == MAIN_TEXT)
     if thin and part == ALL_TEXT:
         contained, text_contained = _contained_blocks(pages, page, view, compared, same, shared)
@@ -433,17 +432,19 @@ def _contained_blocks(pages, page, view, compared, same, shared_words):
     The first counts the own words of the title as text too. The second leaves out the heading: the longest fresh block
     that has no more words than the title has of its own.
     """
-    first, every, contained, heading = pages.block_bounds[page], 0.0, 0.0, 0.0
-    for place in range(pages.block_bounds[page + 1] - first):
-        words = words_of(pages.blocks[first + place])
-        sampled, found = compared.by_block[place, 0], compared.by_block[place, 1]
-        if not view.flags[place] & IS_DISTINCTIVE or (sampled == 0 and not compared.whole[place]):
-            continue
-        every += words
-        contained += words if compared.whole[place] else words * found / sampled
-        if same and found == 0 and not compared.whole[place] and words <= view.figures[RARE]:
-            heading = max(heading, np.float64(words))
+    longest = view.figures[RARE] if same else 0.0
+    contained, every, heading = contained_by_block(ALL_TEXT, True, longest, pages, page, compared)
     of_text = contained / max(every - heading, 1e-9)
     if same:
         every, contained = every + view.figures[RARE], contained + shared_words
     return contained / max(every, 1e-9), of_text
+
+
+@inlined
+def _template_words(pages, page):  # PageTexts, int64 -> float64
+    """The words of the main text of a page, or of all its text if it has no main text."""
+    main, every = 0.0, 0.0
+    for place in range(pages.block_bounds[page], pages.block_bounds[page + 1]):
+        every += words_of(pages.blocks[place])
+        main += words_of(pages.blocks[place]) if is_kept(pages.blocks[place]) else 0
+    return main if main > 0 else every

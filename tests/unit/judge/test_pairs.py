@@ -22,6 +22,7 @@ DEFAULT = PairThresholds()
 SAME, SIMILAR, OTHER = ((1, 2, 3), (1, 2, 3)), ((1, 2, 3), (1, 2, 3, 4, 5)), ((1, 2, 3), (1, 4, 5))
 CLOSE = ((1, 2, 3, 4), (1, 2, 3, 4, 5))
 HEADLINES = CLOSE
+HEADLINE = ((1, 2, 3, 4), (1, 2, 3, 4))
 
 
 def words(name: str, count: int, first: int = 0) -> tuple[int, ...]:
@@ -463,6 +464,13 @@ CASES = [
     Case("under one title 0.58 of all text is enough", [text("a", 180)], [text("a", 180), *LINKS], True, SAME),
     Case("under another title of the host it is not", [text("a", 180)], [text("a", 180), *LINKS], False, OTHER),
     Case("many fresh links are a page of its own", [text("s", 60)], [text("s", 60), *MENU[:1]], False, SAME),
+    Case("beside half as much text they are not", [STORY], [STORY, *MENU[:1], *CELLS[:1]], True, SAME),
+    Case("under a similar title they are", [STORY], [STORY, *MENU[:1], *CELLS[:1]], False, SIMILAR),
+    Case("on a young host too", [STORY], [STORY, *MENU[:1], *CELLS[:1]], False, SAME, fillers=1),
+    Case("under a headline, many are not", [STORY], [STORY, *MENU[:3], *CELLS[:1]], True, HEADLINE),
+    Case("under few words they are", [STORY], [STORY, *MENU[:3], *CELLS[:1]], False, SAME),
+    Case("half as much other text may be new too", [STORY], [STORY, *LINKS[:3], *FACTS[:1]], True, SAME),
+    Case("as much may not", [STORY], [STORY, *LINKS[:3], *FACTS[:2]], False, SAME),
     Case("few are not", [text("s", 60)], [text("s", 60), boilerplate("menu", 50, outside=0)], True, SAME),
     Case(
         "pages without a host are pages of one host",
