@@ -105,7 +105,7 @@ DECISIONS: dict[type[KafkaError], Decision] = {
             # The group has rebalanced without this worker.
             errors.CommitFailedError, errors.IllegalStateError, errors.IllegalGenerationError,
             errors.UnknownMemberIdError, errors.RebalanceInProgressError, errors.NonEmptyGroup,
-            errors.GroupIdNotFound,
+            errors.GroupIdNotFound, errors.InconsistentGroupProtocolError,
             # Bytes were damaged on the network or on the broker's disk; they are read again from the committed offset.
             errors.CorruptRecordException, errors.InvalidFetchRequestError,
         ),
@@ -124,7 +124,7 @@ DECISIONS: dict[type[KafkaError], Decision] = {
             errors.DelegationTokenExpired,
             # Settings of the service and of the topics.
             errors.InvalidTransactionTimeout, errors.InvalidSessionTimeoutError, errors.InvalidGroupIdError,
-            errors.InconsistentGroupProtocolError, errors.InvalidTopicError, errors.InvalidTimestampError,
+            errors.InvalidTopicError, errors.InvalidTimestampError,
             errors.MessageSizeTooLargeError, errors.RecordListTooLargeError, errors.RecordTooLargeError,
             errors.OffsetMetadataTooLargeError, errors.InvalidCommitOffsetSizeError, errors.InvalidRequiredAcksError,
             InvalidRecordError, errors.OffsetOutOfRangeError, errors.KafkaConfigurationError,
@@ -154,6 +154,13 @@ def final_error(error: KafkaError, settings: Settings, step: str) -> SpotsieveEr
     """The error that ends the worker: an explained one if it stops the process, else BrokerTrouble for a restart."""
     if stops(error):
         return explain_error(error, settings, step)
+    if isinstance(error, errors.InconsistentGroupProtocolError):
+        return BrokerTrouble(
+            "kafka.group_id",
+            "has members that are no workers of this log: this worker joins when they have left",
+            settings.kafka.group_id,
+            f"give each log ({settings.topics.log}) and each other program a group of its own",
+        )
     return BrokerTrouble("kafka", f"failed while {step}: {on_one_line(str(error))}", type(error).__name__)
 
 

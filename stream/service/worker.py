@@ -11,13 +11,14 @@ from typing import Protocol
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from spotsieve.state.format.meta import LogIdentity
 from spotsieve.state.index import CommitMark
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.base.tasks import TaskScope, first_of, race
 from spotsieve.stream.engine import ApplyResult
 from spotsieve.stream.kafka.clients import pages_consumer, stop_client
-from spotsieve.stream.kafka.driver.clients import bound_prefetch
+from spotsieve.stream.kafka.driver.clients import bind_group, bound_prefetch
 from spotsieve.stream.kafka.errors import final_error
 from spotsieve.stream.kafka.topics import TopicFacts
 from spotsieve.stream.kafka.watch import BrokerWatch, Waits
@@ -60,8 +61,8 @@ class VerdictLog(Protocol):
         """
 
     @property
-    def salt(self) -> int:
-        """The salt by which pages are signed, once the log has started."""
+    def identity(self) -> LogIdentity:
+        """The identity of the log, once it has started. Pages are signed by its salt."""
 
     async def append(
         self, signatures: Signatures, committed: Sequence[CommitMark] = ()
@@ -158,7 +159,9 @@ class Worker:
     async def _start(self) -> None:
         """Catch up with the log and join the group."""
         await self._log.start(self._set_step)
-        self._scheme = salted(self._scheme, self._log.salt)
+        self._scheme = salted(self._scheme, self._log.identity.salt)
+        # Workers of another log would not find the copies of these pages.
+        bind_group(self._consumer, str(self._log.identity))
         # Before the join, which may take as long as the session of a killed worker.
         self._tasks.start(self._log.follow())
         self.step = "joining the group"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from spotsieve.state.log.record import decode
 from tests.conftest import Broker
 from tests.fixtures.brokers.topics import TopicSet
 from tests.fixtures.pages.crawls import PageMessage, crawl
@@ -40,13 +39,6 @@ def pages_of(number: int) -> list[PageMessage]:
     return [replace(page, key=b"%d %s" % (number, page.key)) for page in pages if page.key]
 
 
-def log_id(topics: TopicSet) -> str:
-    """The short id of the log of a service."""
-    found = decode(topics.read("log", 1)[0].value).log
-    assert found is not None
-    return str(found)
-
-
 @pytest.fixture(scope="module")
 def first(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
     """A service that has judged pages and goes on running."""
@@ -74,7 +66,7 @@ def test_two_services_with_default_names_are_both_right(kafka: Broker, first: Ro
         check_verdicts_sent(topics, second.toml, {page.key for page in pages_of(3) if page.key})
         sent = {page.key for number in (1, 2) for page in pages_of(number) if page.key}
         check_verdicts_sent(first.topics, first.toml, sent)
-        assert log_id(topics) != log_id(first.topics)
+        assert topics.log_id() != first.topics.log_id()
         second.stop()
 
 
@@ -103,8 +95,8 @@ def test_a_topic_of_rounds_that_two_services_share_is_refused(
             assert second[name].wait() == 4, second[name].text()
             error = second[name].error()
             assert first.topics.names[role] in error
-            assert log_id(topics) in error
-            assert log_id(first.topics) in error
+            assert topics.log_id() in error
+            assert first.topics.log_id() in error
             assert "topics of its own" in error
             assert "delete" not in error
         assert first.topics.ends(role) == before, "nothing was written for the other service"
@@ -112,3 +104,28 @@ def test_a_topic_of_rounds_that_two_services_share_is_refused(
         assert topics.ends("novel") == topics.ends("duplicates") == {0: 0}
         first.topics.send(pages_of(5)[:3])
         first.topics.until_all_committed()
+
+
+@pytest.mark.guarantee(
+    "workers of one group follow one log",
+    fault="a worker with another topics.log and the same kafka.group_id",
+)
+def test_a_worker_of_another_log_waits_until_the_workers_of_its_group_have_left(kafka: Broker, tmp_path: Path) -> None:
+    pages = pages_of(6)
+    with TopicSet(kafka.bootstrap_servers) as topics, TopicSet(kafka.bootstrap_servers) as other:
+        toml = topics.toml()
+        mixed = toml.replace(topics.names["log"], other.names["log"])
+        assert mixed != toml
+        with Spotsieve(tmp_path, toml, "first") as first, Spotsieve(tmp_path, mixed, "second") as second:
+            first.start().until_ready()
+            topics.send(pages[:12])
+            topics.until_all_committed()
+            second.start()
+            wait_until(lambda: "no workers of this log" in second.text(), SECONDS, "the second worker to be refused")
+            assert topics.group in second.text()
+            status, why = second.get("/readyz")
+            assert (status, "no workers of this log" in why) == (503, True)
+            topics.send(pages[12:])
+            topics.until_all_committed()
+            check_verdicts_sent(topics, toml, {page.key for page in pages if page.key})
+            assert (first.terminate(), second.until_ready().terminate()) == (0, 0)

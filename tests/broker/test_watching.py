@@ -147,7 +147,7 @@ def test_messages_behind_an_open_transaction_are_counted_until_it_ends(kafka: Br
 
 
 class MiserlyAssignor(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafka's class is untyped
-    """A leader of a group that gives nobody a partition."""
+    """A leader of a group that gives nobody a partition. Its name is that of the workers' assignor."""
 
     @classmethod
     def assign(cls, _: Any, members: Any) -> Any:
@@ -157,6 +157,8 @@ class MiserlyAssignor(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafk
 @pytest.mark.timeout(600)
 def test_a_worker_that_gets_no_partition_though_some_are_free_is_not_ready(kafka: Broker, tmp_path: Path) -> None:
     with TopicSet(kafka.bootstrap_servers, partitions=2) as topics, Spotsieve(tmp_path, topics.toml()) as service:
+        assert service.start().until_ready().terminate() == 0
+        MiserlyAssignor.name = f"sticky-{topics.log_id()}"
 
         async def lead() -> None:
             name = topics.names["input"]

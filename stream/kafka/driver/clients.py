@@ -406,6 +406,16 @@ def assignor() -> Any:
     return type("Sticky", (StickyPartitionAssignor,), {})
 
 
+def bind_group(consumer: AIOKafkaConsumer, log: str) -> None:
+    """Let a consumer share its group only with consumers of the same log. Call it before it starts. log: id of the log
+
+    The log's id becomes part of the name of the assignor. A broker refuses a member that has no assignor in common with
+    the group (INCONSISTENT_GROUP_PROTOCOL).
+    """
+    for strategy in consumer._partition_assignment_strategy:
+        strategy.name = f"{StickyPartitionAssignor.name}-{log}"
+
+
 def remember_generation(consumer: AIOKafkaConsumer) -> None:
     """Record the group generation of the consumer's partitions. Call it at every assignment.
 

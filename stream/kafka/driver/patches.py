@@ -259,7 +259,7 @@ WORKAROUNDS = (
     ),
     Patch(
         "sticky assignor",
-        "Each consumer has a sticky assignor class of its own, which records the generation (clients.py).",
+        "Each consumer has a sticky assignor class of its own, with its log and generation (clients.py).",
         "The class keeps the partitions of one consumer, and two consumers of a process would share them.",
         "",
         "not reported",
@@ -270,6 +270,7 @@ WORKAROUNDS = (
             ),
             Expectation("aiokafka:AIOKafkaConsumer.__init__", uses=("_partition_assignment_strategy",)),
             Expectation(f"{_COORDINATOR}:GroupCoordinator.__init__", uses=("generation",)),
+            Expectation(f"{_COORDINATOR}:CoordinatorGroupRebalance.perform_group_join", "(self)", uses=("name",)),
         ),
     ),
     Patch(

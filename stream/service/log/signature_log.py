@@ -12,6 +12,7 @@ import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from spotsieve.state.format.meta import NO_LOG, LogIdentity
 from spotsieve.state.identity import check_log_range
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import LogRecord, checksum_of, encode_and_keep, encode_void, split
@@ -137,9 +138,9 @@ class SignatureLog:
         self._is_live = True
 
     @property
-    def salt(self) -> int:
-        """The salt of the log."""
-        return self._engine.state.salt
+    def identity(self) -> LogIdentity:
+        """The identity of the log, once it has started."""
+        return self._engine.state.identity.log_identity or NO_LOG
 
     async def _reached(self) -> int:
         """The next offset to read. Unlike the position of the state, it moves past transaction markers."""

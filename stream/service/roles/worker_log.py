@@ -9,6 +9,7 @@ import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from spotsieve.state.format.meta import NO_LOG
 from spotsieve.state.index import CommitMark
 from spotsieve.state.log.record import NO_PAGES, LogRecord, checksum_of, decode, encode, encode_void, split
 from spotsieve.stream.base.errors import BrokerTrouble, DamagedRecord
@@ -81,7 +82,7 @@ class WorkerLog:
         self._records = RecordVerdicts(settings.topics.log, settings.topics.verdicts)
         self._recent: set[tuple[str, int]] | None = None
         self._log_was_new = False
-        self.salt = 0
+        self.identity = NO_LOG
 
     async def start(self, progress: Callable[[str], None]) -> None:
         """Connect, and check that the log has these settings. Earlier verdicts are not read."""
@@ -95,7 +96,7 @@ class WorkerLog:
             self._rounds.log, self._log_was_new = head.log, head.new
             await self._rounds.start()
             await self._rounds.check_last()
-            self.salt = (await self._rounds.identify()).salt
+            self.identity = await self._rounds.identify()
             _, end = await self._rounds.verdicts_span()
         except KafkaError as error:
             raise final_error(error, self._settings, "opening the log") from None

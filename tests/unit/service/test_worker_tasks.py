@@ -12,6 +12,7 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import ProducerFenced, TopicAuthorizationFailedError
 from aiokafka.structs import ConsumerRecord
 
+from spotsieve.state.format.meta import NO_LOG
 from spotsieve.stream.base.errors import BrokerError, StateError
 from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.engine import ApplyResult
@@ -184,7 +185,7 @@ class Client:
 class Log:
     """The log of a world."""
 
-    salt = 0
+    identity = NO_LOG
 
     def __init__(self, world: World) -> None:
         self.append, self.follow, self.close = world.append, world.follow, world.close
@@ -239,6 +240,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
     for name, value in {
         "pages_consumer": lambda _: Client(made, starts=True),
+        "bind_group": lambda *_: None,
         "bound_prefetch": lambda *_: None,
         "BrokerWatch": lambda *_: made,
         "OutputBuilder": lambda *_: OneBatch(),
