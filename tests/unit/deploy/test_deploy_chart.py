@@ -24,6 +24,7 @@ from bench.deploy.chart import (
 )
 from spotsieve.stream.base.errors import SettingError
 from spotsieve.stream.base.settings.load import load_settings
+from spotsieve.stream.base.settings.model import Settings
 from spotsieve.stream.cli import _parser
 from tests.conftest import REPOSITORY
 
@@ -266,6 +267,15 @@ def test_the_longest_name_of_a_release_leaves_room_for_the_labels_of_a_stateful_
         assert len(sets) >= 2
         # The label controller-revision-hash of its pods has the name and 11 more characters, of 63.
         assert [name for name in sets if len(name) > 52] == []
+
+
+@needs_helm
+def test_a_pod_that_serves_takes_requests_until_the_nodes_know_that_it_leaves() -> None:
+    (pod,) = (pod for name, pod in pods_of("serve.enabled=true").items() if name.endswith("serve"))
+    (container,) = pod["spec"]["containers"]
+    *sleep, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert sleep == ["sleep"]
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= int(seconds) + Settings().serve.stop_seconds + 5
 
 
 @needs_helm
