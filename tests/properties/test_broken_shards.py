@@ -26,7 +26,7 @@ from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.states.broken_shards import STEPS, STEPS_WITH_HOSTS, Breaking, Defect, WorkingShards
 from tests.fixtures.states.host_logs import Log
-from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.remembering import SCHEME, any_case
 from tests.fixtures.states.sharded_logs import any_limits, assert_verdicts_equal, crawled
 from tests.fixtures.states.shards import OneProcess, remembered
 
@@ -79,7 +79,7 @@ def test_pages_that_break_a_round_get_the_verdicts_of_one_process(
 
 @pytest.mark.parametrize("seed", mostly_long(range(9100, 9108), 2))
 def test_remembered_hosts_go_on_without_pages_that_break_a_round(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    dice, pages, limits = random.Random(seed), *any_world(seed)[1:]
+    dice, pages, limits = random.Random(seed), *any_case(seed)[1:]
     settings = IndexSettings.model_construct(
         bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=dice.choice([0, 0, 20]) / 3600
     )
@@ -96,7 +96,7 @@ def whole_round() -> tuple[OneProcess, int]:
     """A log of one record of one round."""
     dice = random.Random("whole")
     one = OneProcess(SCHEME, IndexSettings())
-    pages = any_world(8003)[1]
+    pages = any_case(8003)[1]
     one.sign(signatures_of_hosts(pages))
     return one, dice.randrange(len(pages))
 

@@ -23,7 +23,7 @@ from tests.fixtures.pages.hosts import signatures_of
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.pages.small_crawl import CRAWL
 from tests.fixtures.pages.spotsieve_pages import SCHEME as DEFAULT
-from tests.fixtures.states.remembering import SCHEME, any_world, cut, run
+from tests.fixtures.states.remembering import SCHEME, any_case, cut, run
 
 ASKED = 12
 """The last pages of each random input are explained."""
@@ -75,7 +75,7 @@ def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: 
 
 @pytest.mark.parametrize("seed", mostly_long(range(8000, 8024), 4))
 def test_a_trace_has_the_judges_verdict_and_its_thresholds_imply_it(seed: int) -> None:
-    dice, pages, limits = any_world(seed)
+    dice, pages, limits = any_case(seed)
     scheme = dice.choice([SCHEME, SCHEME, SCHEME.with_policy(keep_variants=True, drop_parts=False)])
     state, asked = memory_state(), pages[-ASKED:]
     run(cut(pages[:-ASKED], [40]), state, limits, scheme)
@@ -92,7 +92,7 @@ def test_a_trace_has_the_judges_verdict_and_its_thresholds_imply_it(seed: int) -
 
 def test_a_page_in_the_state_is_traced_with_its_recorded_verdict() -> None:
     dice = random.Random(1)
-    _, pages, limits = any_world(8101)
+    _, pages, limits = any_case(8101)
     state = memory_state()
     had = [outcome for record in run(cut(pages, [60]), state, limits) for outcome in record]
     fates = set[Fate]()

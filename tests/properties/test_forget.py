@@ -28,17 +28,17 @@ from spotsieve.stream.judge import PLAIN, Policy
 from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS
 from tests.fixtures.pages.generated import (
     PROFILE,
-    WORLDS,
+    SCHEME_CASES,
     Look,
+    SchemeCase,
     Submitted,
-    World,
     caps,
     limits,
     pages_of,
     policies,
+    scheme_cases,
     signatures_of,
     without_reason,
-    worlds,
 )
 from tests.fixtures.states.comparison import first_difference
 from tests.reference.judge import ObviousJudge, Outcome, original_id
@@ -52,7 +52,7 @@ class Reader:
 
     def __init__(
         self,
-        world: World,
+        case: SchemeCase,
         state: State,
         cap: int,
         candidate_limit: int = NO_LIMIT,
@@ -63,7 +63,7 @@ class Reader:
             bucket_cap=cap, candidate_limit=candidate_limit, horizon_hours=horizon_hours
         )
         self.state = state
-        self.engine = Engine(world.scheme, state, limits, DIGEST, "log", policy)
+        self.engine = Engine(case.scheme, state, limits, DIGEST, "log", policy)
         self.outcomes: list[Outcome] = []
 
     def read(self, log: Sequence[bytes], first: int = 0) -> None:
@@ -103,15 +103,15 @@ def posting_numbers(key: bytes, value: bytes) -> list[int]:
 
 def draw_log(
     data: st.DataObject,
-    world: World,
+    case: SchemeCase,
     cap: int,
     candidate_limit: int,
     horizon_hours: float = 0.0,
     policy: Policy = PLAIN,
 ) -> tuple[list[bytes], list[object]]:
     """Draw a log that signs and forgets in any order, and its steps: pages, or the numbers to forget."""
-    reader = Reader(world, memory_state(), cap, candidate_limit, horizon_hours, policy)
-    pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
+    reader = Reader(case, memory_state(), cap, candidate_limit, horizon_hours, policy)
+    pages = pages_of(data.draw(st.lists(case.looks, min_size=2, max_size=40)))
     log, steps, at = list[bytes](), list[object](), 0
     known = dict[int, ForgottenPage]()
     while at < len(pages):
@@ -136,25 +136,25 @@ def draw_log(
 
 
 @pytest.mark.guarantee("every reader of the log forgets the same pages", fault="pages forgotten anywhere in a log")
-@worlds
+@scheme_cases
 @pytest.mark.timeout(300)
 @settings(PROFILE, max_examples=20)
 @given(st.data(), caps, limits)
 def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state(
-    world: World, data: st.DataObject, cap: int, limit: int
+    case: SchemeCase, data: st.DataObject, cap: int, limit: int
 ) -> None:
     # Pages are a second apart. With a horizon of eight some forgotten pages are dead already.
     horizon = data.draw(st.sampled_from([0.0, 8 / 3600]))
-    log, steps = draw_log(data, world, cap, limit, horizon)
-    memory = Reader(world, memory_state(), cap, limit, horizon)
+    log, steps = draw_log(data, case, cap, limit, horizon)
+    memory = Reader(case, memory_state(), cap, limit, horizon)
     memory.read(log)
     middle = data.draw(st.integers(0, len(log)))
     with tempfile.TemporaryDirectory() as scratch:
         with disk_state(Path(scratch), "{}", "log", IndexSettings()) as rocks:
-            reader = Reader(world, rocks, cap, limit, horizon)
+            reader = Reader(case, rocks, cap, limit, horizon)
             reader.read(log[:middle])
         with disk_state(Path(scratch), "{}", "log", IndexSettings()) as rocks:
-            again = Reader(world, rocks, cap, limit, horizon)
+            again = Reader(case, rocks, cap, limit, horizon)
             again.read(log, middle)
             assert first_difference(rocks, memory.state) is None
             assert (rocks.position, rocks.entry_count) == (len(log), memory.state.entry_count)
@@ -174,16 +174,16 @@ def test_with_forgetting_anywhere_in_a_log_all_readers_hold_the_same_whole_state
             assert (value == FORGOTTEN) == (int.from_bytes(name[8:], "big") in gone)
 
 
-@worlds
+@scheme_cases
 @PROFILE
 @given(st.data(), caps, limits, policies)
 def test_with_forgetting_verdicts_are_those_of_the_obvious_judge(
-    world: World, data: st.DataObject, cap: int, limit: int, policy: Policy
+    case: SchemeCase, data: st.DataObject, cap: int, limit: int, policy: Policy
 ) -> None:
-    log, steps = draw_log(data, world, cap, limit, policy=policy)
+    log, steps = draw_log(data, case, cap, limit, policy=policy)
     reader, reference_kernel = (
-        Reader(world, memory_state(), cap, limit, 0.0, policy),
-        world.reference_kernel(cap, limit, policy),
+        Reader(case, memory_state(), cap, limit, 0.0, policy),
+        case.reference_kernel(cap, limit, policy),
     )
     reader.read(log)
     expected = list[Outcome]()
@@ -205,15 +205,15 @@ def forget_obviously(reference_kernel: ObviousJudge, number: int) -> None:
 @pytest.mark.guarantee(
     "forgetting a page changes no verdict of another", fault="any pages forgotten, all others submitted again"
 )
-@worlds
+@scheme_cases
 @PROFILE
 @given(st.data(), caps, policies)
 def test_resubmitted_pages_whose_original_is_still_known_keep_their_verdicts(
-    world: World, data: st.DataObject, cap: int, policy: Policy
+    case: SchemeCase, data: st.DataObject, cap: int, policy: Policy
 ) -> None:
-    pages = pages_of(data.draw(st.lists(world.looks, min_size=2, max_size=40)))
+    pages = pages_of(data.draw(st.lists(case.looks, min_size=2, max_size=40)))
     log = [encode(signatures_of(pages), WRITER, 0, DIGEST)]
-    reader = Reader(world, memory_state(), cap, policy=policy)
+    reader = Reader(case, memory_state(), cap, policy=policy)
     reader.read(log)
     ids = reader.state.page_ids(np.arange(reader.state.entry_count, dtype="u8"))
     numbers = data.draw(st.sets(st.sampled_from(range(len(ids))), max_size=5)) if ids else set[int]()
@@ -242,15 +242,15 @@ def original_id_of(page: Submitted) -> str:
 
 
 @pytest.mark.guarantee("the next copy of a forgotten page is novel", fault="a page is forgotten, then copied twice")
-@worlds
+@scheme_cases
 @pytest.mark.parametrize("stored", [False, True])
 def test_the_next_copy_of_a_forgotten_page_is_novel_and_becomes_the_original(
-    world: World, stored: bool, tmp_path: Path
+    case: SchemeCase, stored: bool, tmp_path: Path
 ) -> None:
     look = Look(5, sketch=3, minima=(1, 2), text=7, host=1)
     other = Look(2**63 | 5 << 20, sketch=0xFF, minima=(2,), host=1)
     with disk_state(tmp_path, "{}", "log", IndexSettings()) as rocks:
-        reader = Reader(world, rocks if stored else memory_state(), 4)
+        reader = Reader(case, rocks if stored else memory_state(), 4)
         log = [encode(signatures_of([(look, 0), (other, 1), (look, 2)]), WRITER, 0, DIGEST)]
         reader.read(log)
         assert [outcome[0] for outcome in reader.outcomes] == ["novel", "novel", "duplicate"]
@@ -271,9 +271,9 @@ def test_the_next_copy_of_a_forgotten_page_is_novel_and_becomes_the_original(
     ]
 
 
-@worlds
-def test_the_forgotten_page_itself_submitted_again_is_novel_again(world: World) -> None:
-    reader, pages = Reader(world, memory_state(), 4), [(Look(5, minima=(1,)), 0)]
+@scheme_cases
+def test_the_forgotten_page_itself_submitted_again_is_novel_again(case: SchemeCase) -> None:
+    reader, pages = Reader(case, memory_state(), 4), [(Look(5, minima=(1,)), 0)]
     record = encode(signatures_of(pages), WRITER, 0, DIGEST)
     reader.read([record])
     reader.read([record, encode_forget([indexed_page(reader.state, 0)], WRITER, 1, DIGEST), record, record], 1)
@@ -283,8 +283,8 @@ def test_the_forgotten_page_itself_submitted_again_is_novel_again(world: World) 
 
 def test_a_full_bucket_has_room_again_and_what_is_in_it_is_still_found() -> None:
     # 32 bits apart in the lowest 16 bits only: tables share the buckets of the other three blocks, which take two pages
-    world, looks = WORLDS["chain"], [Look(word) for word in (0x000F, 0x00F0, 0x0F00, 0xF000)]
-    reader = Reader(world, memory_state(), 2)
+    case, looks = SCHEME_CASES["chain"], [Look(word) for word in (0x000F, 0x00F0, 0x0F00, 0xF000)]
+    reader = Reader(case, memory_state(), 2)
     log = [encode(signatures_of(pages_of(looks)), WRITER, 0, DIGEST)]
     reader.read(log)
     near = [(Look(0x00F1), 8), (Look(0x0F01), 9)]
@@ -302,8 +302,8 @@ def test_a_full_bucket_has_room_again_and_what_is_in_it_is_still_found() -> None
 
 
 def test_a_record_that_names_another_page_or_none_changes_nothing_but_the_position() -> None:
-    world = WORLDS["chain"]
-    reader = Reader(world, memory_state(), 4)
+    case = SCHEME_CASES["chain"]
+    reader = Reader(case, memory_state(), 4)
     log = [encode(signatures_of([(Look(5), 0)]), WRITER, 0, DIGEST)]
     reader.read(log)
     page = indexed_page(reader.state, 0)
@@ -321,8 +321,8 @@ def test_a_record_that_names_another_page_or_none_changes_nothing_but_the_positi
 
 
 def test_a_key_that_does_not_hold_the_page_is_left_alone() -> None:
-    world = WORLDS["chain"]
-    reader = Reader(world, memory_state(), 4)
+    case = SCHEME_CASES["chain"]
+    reader = Reader(case, memory_state(), 4)
     log = [encode(signatures_of([(Look(5), 0), (Look(2**64 - 1), 1)]), WRITER, 0, DIGEST)]
     reader.read(log)
     page, other = indexed_page(reader.state, 0), indexed_page(reader.state, 1)

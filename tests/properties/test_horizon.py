@@ -26,7 +26,7 @@ from spotsieve.stream.base.settings.model import IndexSettings
 from spotsieve.stream.base.signature import Signatures
 from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge import PLAIN, Policy
-from tests.fixtures.pages.generated import WORLDS, Look, Submitted, World, outcomes_of, signatures_of, some
+from tests.fixtures.pages.generated import SCHEME_CASES, Look, SchemeCase, Submitted, outcomes_of, signatures_of, some
 from tests.fixtures.states.comparison import first_difference
 from tests.reference.horizon import ForgetfulJudge
 from tests.reference.judge import Outcome
@@ -34,7 +34,7 @@ from tests.reference.judge import Outcome
 STEP_MS = 1000
 DIGEST = bytes(16)
 PROFILE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+scheme_cases = pytest.mark.parametrize("case", SCHEME_CASES.values(), ids=SCHEME_CASES)
 caps = st.integers(1, 4)
 policies = st.sampled_from([PLAIN, Policy(1.0), Policy(1.1), Policy(same_url=0)])
 cuts = st.lists(st.sampled_from([1, 2, 3, 5, 9, 80]), max_size=20)
@@ -62,9 +62,9 @@ class Fragile:
         self._state.file(*arguments, **named)
 
 
-def timed(world: World, data: st.DataObject) -> Signatures:
-    """Draw pages of a world, with event times."""
-    pages: list[Submitted] = some(world, data)
+def timed(case: SchemeCase, data: st.DataObject) -> Signatures:
+    """Draw pages of a scheme, with event times."""
+    pages: list[Submitted] = some(case, data)
     jumps = data.draw(st.lists(JUMPS, min_size=len(pages), max_size=len(pages)))
     return replace(signatures_of(pages), event_time_ms=10**12 + np.cumsum(np.array(jumps, np.int64)))
 
@@ -86,9 +86,9 @@ def records(signatures: Signatures, sizes: Sequence[int]) -> list[LogRecord]:
     return parts
 
 
-def apply(world: World, state: State, log: Sequence[LogRecord], cap: int, policy: Policy = PLAIN) -> list[Outcome]:
+def apply(case: SchemeCase, state: State, log: Sequence[LogRecord], cap: int, policy: Policy = PLAIN) -> list[Outcome]:
     """Apply the records that the state lacks, and return their outcomes."""
-    engine = Engine(world.scheme, state, limits(cap), DIGEST, "log", policy)
+    engine = Engine(case.scheme, state, limits(cap), DIGEST, "log", policy)
     return [
         outcome
         for offset in range(state.position, len(log))
@@ -114,16 +114,16 @@ def living(state: State) -> Iterator[tuple[bytes, Any]]:
             yield name, value
 
 
-@worlds
+@scheme_cases
 @PROFILE
 @given(st.data(), caps, policies, cuts)
 def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
-    world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int]
+    case: SchemeCase, data: st.DataObject, cap: int, policy: Policy, sizes: list[int]
 ) -> None:
-    signatures = timed(world, data)
-    reference_kernel, state = ForgetfulJudge(world.reference_kernel(cap, 64, policy), STEP_MS), memory_state()
+    signatures = timed(case, data)
+    reference_kernel, state = ForgetfulJudge(case.reference_kernel(cap, 64, policy), STEP_MS), memory_state()
     expected = reference_kernel.judge(signatures)
-    assert apply(world, state, records(signatures, sizes), cap, policy) == expected
+    assert apply(case, state, records(signatures, sizes), cap, policy) == expected
     held = dict(living(state))
     assert {
         int.from_bytes(name[8:], "big") for name in held if name.startswith(b"entries/")
@@ -138,15 +138,15 @@ def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
     "batch sizes, timing and rebalances change no verdict",
     fault="the same pages in other batches, with a deduplication window",
 )
-@worlds
+@scheme_cases
 @PROFILE
 @given(st.data(), caps, policies, cuts, cuts)
 def test_batch_boundaries_change_neither_verdicts_nor_what_lives(
-    world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int], other_sizes: list[int]
+    case: SchemeCase, data: st.DataObject, cap: int, policy: Policy, sizes: list[int], other_sizes: list[int]
 ) -> None:
-    signatures, one, other = timed(world, data), memory_state(), memory_state()
-    found = apply(world, one, records(signatures, sizes), cap, policy)
-    assert found == apply(world, other, records(signatures, other_sizes), cap, policy)
+    signatures, one, other = timed(case, data), memory_state(), memory_state()
+    found = apply(case, one, records(signatures, sizes), cap, policy)
+    assert found == apply(case, other, records(signatures, other_sizes), cap, policy)
     assert list(living(one)) == list(living(other))
 
 
@@ -154,21 +154,21 @@ def test_batch_boundaries_change_neither_verdicts_nor_what_lives(
     "two readers of the log have byte-identical states, also with a deduplication window",
     fault="one of them is killed between any two writes",
 )
-@worlds
+@scheme_cases
 @settings(PROFILE, max_examples=20)
 @given(st.data(), caps, policies, cuts)
 def test_a_state_on_disk_lost_between_any_two_runs_ends_equal_to_one_in_memory(
-    world: World, data: st.DataObject, cap: int, policy: Policy, sizes: list[int]
+    case: SchemeCase, data: st.DataObject, cap: int, policy: Policy, sizes: list[int]
 ) -> None:
-    log, memory = records(timed(world, data), sizes), memory_state()
-    expected = apply(world, memory, log, cap, policy)
+    log, memory = records(timed(case, data), sizes), memory_state()
+    expected = apply(case, memory, log, cap, policy)
     with tempfile.TemporaryDirectory() as scratch:
         for filings in data.draw(st.lists(st.integers(0, 6), max_size=4)):
             with open_state(scratch) as rocks, suppress(Crash):
-                apply(world, cast("State", Fragile(rocks, filings)), log, cap, policy)
+                apply(case, cast("State", Fragile(rocks, filings)), log, cap, policy)
         with open_state(scratch) as rocks:
             whole = not rocks.pages_applied
-            found = apply(world, rocks, log, cap, policy)
+            found = apply(case, rocks, log, cap, policy)
             assert first_difference(rocks, memory) is None
             if whole:
                 assert found == expected[len(expected) - len(found) :]
@@ -206,16 +206,16 @@ def test_a_record_is_cut_where_the_watermark_enters_another_step_and_nowhere_els
 
 
 def test_a_record_that_is_another_than_the_one_applied_in_part_is_refused() -> None:
-    world = WORLDS["chain"]
+    case = SCHEME_CASES["chain"]
     pages = replace(
         signatures_of([(look, number) for number, look in enumerate([Look(0), Look(2**64 - 1)])]),
         event_time_ms=np.array([0, 5 * STEP_MS], np.int64),
     )
     log, state = records(pages, [2]), memory_state()
     with pytest.raises(Crash):
-        apply(world, cast("State", Fragile(state, 1)), log, 4)
+        apply(case, cast("State", Fragile(state, 1)), log, 4)
     assert (state.position, state.pages_applied, state.entry_count) == (0, 1, 1)
     with pytest.raises(StateError, match="must be the record that the state applied there"):
-        apply(world, state, [replace(log[0], checksum=5)], 4)
-    assert [outcome[3] for outcome in apply(world, state, log, 4)] == ["first_attempt", "no_match"]
+        apply(case, state, [replace(log[0], checksum=5)], 4)
+    assert [outcome[3] for outcome in apply(case, state, log, 4)] == ["first_attempt", "no_match"]
     assert (state.position, state.pages_applied, state.entry_count) == (1, 0, 2)

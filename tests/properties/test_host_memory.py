@@ -45,7 +45,7 @@ from tests.fixtures.states.remembering import (
     SCHEME,
     Limits,
     Record,
-    any_world,
+    any_case,
     assert_same_memory,
     cut,
     distinctive_texts_of,
@@ -92,7 +92,7 @@ def with_thresholds(thresholds: PairThresholds) -> SpotsieveScheme:
 @pytest.mark.parametrize("seed", mostly_long(range(7000, 7006), 1))
 @pytest.mark.parametrize("thresholds", OTHER_THRESHOLDS.values(), ids=OTHER_THRESHOLDS)
 def test_with_other_thresholds_verdicts_are_those_of_the_reference_judge(thresholds: PairThresholds, seed: int) -> None:
-    dice, pages, limits = any_world(seed)
+    dice, pages, limits = any_case(seed)
     state, reference_kernel = memory_state(), reference_of(limits, thresholds)
     for record in any_cut(dice, pages):
         assert run([record], state, limits, with_thresholds(thresholds)) == run_reference([record], reference_kernel)
@@ -100,7 +100,7 @@ def test_with_other_thresholds_verdicts_are_those_of_the_reference_judge(thresho
 
 @pytest.mark.parametrize("seed", mostly_long(range(8000, 8020), 3))
 def test_what_hosts_learn_depends_on_no_verdict(seed: int) -> None:
-    _, pages, limits = any_world(seed)
+    _, pages, limits = any_case(seed)
     states = [memory_state() for _ in OTHER_THRESHOLDS]
     dropped = set()
     for state, thresholds in zip(states, OTHER_THRESHOLDS.values(), strict=True):
@@ -122,7 +122,7 @@ def test_what_hosts_learn_depends_on_no_verdict(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", mostly_long(range(60), 8))
 def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None:
-    dice, pages, limits = any_world(seed)
+    dice, pages, limits = any_case(seed)
     records, state, reference_kernel = any_cut(dice, pages), memory_state(), reference_of(limits)
     for number, record in enumerate(records):
         assert run([record], state, limits) == run_reference([record], reference_kernel), number
@@ -134,7 +134,7 @@ def test_verdicts_and_memories_are_those_of_the_obvious_judge(seed: int) -> None
 )
 @pytest.mark.parametrize("seed", mostly_long(range(1000, 1040), 6))
 def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> None:
-    dice, pages, limits = any_world(seed)
+    dice, pages, limits = any_case(seed)
     one, other = memory_state(), memory_state()
     found = run(any_cut(dice, pages), one, limits)
     assert joined(found) == joined(run(cut(pages, []), other, limits))
@@ -145,7 +145,7 @@ def test_batch_boundaries_change_neither_verdicts_nor_memories(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", mostly_long(range(2000, 2012), 3))
 def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed: int) -> None:
-    dice, pages, limits = any_world(seed)
+    dice, pages, limits = any_case(seed)
     records, memory = any_cut(dice, pages), memory_state()
     middle = len(records) // 2
     with tempfile.TemporaryDirectory() as scratch:
@@ -161,7 +161,7 @@ def test_memories_on_disk_and_in_memory_agree_and_reopening_changes_nothing(seed
 )
 @pytest.mark.parametrize("seed", mostly_long(range(3000, 3040), 5))
 def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_had(seed: int) -> None:
-    dice, pages, limits = any_world(seed)
+    dice, pages, limits = any_case(seed)
     plain, state, reference_kernel = memory_state(), memory_state(), reference_of(limits)
     first = without_reason(joined(run(cut(pages, []), plain, limits)))
     expected = dict(zip((page_id for _, page_id in pages), first, strict=True))
@@ -185,7 +185,7 @@ def test_pages_that_come_again_before_they_are_committed_get_the_verdicts_they_h
 
 
 def test_a_mark_of_the_files_own_end_forgets_all_attempts() -> None:
-    _, pages, limits = any_world(7)
+    _, pages, limits = any_case(7)
     state, limits = memory_state(), limits._replace(policy=PLAIN)
     found = joined(run([Record(pages)], state, limits))
     copies = [
@@ -260,7 +260,7 @@ class Reader:
 )
 @pytest.mark.parametrize("seed", mostly_long(range(4000, 4040), 6))
 def test_with_horizon_and_forgetting_verdicts_and_memories_are_the_obvious_judge_s(seed: int) -> None:
-    dice, pages, limits = any_world(seed)
+    dice, pages, limits = any_case(seed)
     # Pages are a second apart, and some are late.
     pages = [(page._replace(time_ms=1000 * max(0, number - dice.choice([0, 0, 9]))), number) for page, number in pages]
     reader = Reader(memory_state(), limits, dice.choice([0.0, 3, 15, 40]) / 3600)

@@ -28,20 +28,20 @@ from tests.fixtures.pages.generated import (
     DESIGN,
     POLICIES,
     PROFILE,
-    WORLDS,
+    SCHEME_CASES,
     Look,
+    SchemeCase,
     Submitted,
-    World,
     any_look,
     caps,
     limits,
     outcomes_of,
     pages_of,
     policies,
+    scheme_cases,
     signatures_of,
     some,
     without_reason,
-    worlds,
 )
 from tests.fixtures.states.comparison import first_difference
 from tests.reference.confirming import MINIMA_CAP, ConfirmingScheme
@@ -51,7 +51,7 @@ cuts = st.lists(st.sampled_from([1, 2, 3, 5, 9, 80]), max_size=40)
 
 
 def run(
-    world: World,
+    case: SchemeCase,
     state: State,
     pages: Sequence[Submitted],
     sizes: Sequence[int],
@@ -65,7 +65,7 @@ def run(
     while at < len(pages):
         size = remaining.pop(0) if remaining else 1
         verdicts, index_update = judge(
-            signatures_of(pages[at : at + size]), world.scheme, state, cap, candidate_limit, policy
+            signatures_of(pages[at : at + size]), case.scheme, state, cap, candidate_limit, policy
         )
         state.file(index_update, state.position + 1, 0)
         capped += index_update.capped
@@ -74,16 +74,16 @@ def run(
     return outcomes, capped
 
 
-@worlds
+@scheme_cases
 @PROFILE
 @given(st.data(), caps, limits, policies, cuts)
 def test_verdicts_are_those_of_the_obvious_judge(
-    world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
+    case: SchemeCase, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
 ) -> None:
-    pages = some(world, data)
-    reference_kernel = world.reference_kernel(cap, limit, policy)
+    pages = some(case, data)
+    reference_kernel = case.reference_kernel(cap, limit, policy)
     expected = reference_kernel.judge(signatures_of(pages))
-    outcomes, capped = run(world, memory_state(), pages, sizes, cap, limit, policy)
+    outcomes, capped = run(case, memory_state(), pages, sizes, cap, limit, policy)
     assert outcomes == expected
     assert capped == reference_kernel.capped
 
@@ -93,20 +93,20 @@ def test_verdicts_over_alike_pages_of_all_lengths_are_those_of_the_obvious_judge
     # Copies that differ in nothing but their length, and ties of length, which hypothesis draws too seldom.
     dice = random.Random(seed)
     policy, cap, limit = dice.choice(POLICIES), dice.randrange(1, 9), dice.choice([1, 2, 3, 8, 64])
-    for name, world in WORLDS.items():
+    for name, case in SCHEME_CASES.items():
         looks = [any_look(dice, name == "confirming") for _ in range(dice.randrange(10, 60))]
         looks += [look._replace(length=dice.choice([8, 10, 12, 30])) for look in dice.choices(looks, k=20)]
         sizes = dice.choices([1, 2, 5, 9, 80], k=len(looks))
-        outcomes, _ = run(world, memory_state(), pages_of(looks), sizes, cap, limit, policy)
-        assert outcomes == world.reference_kernel(cap, limit, policy).judge(signatures_of(pages_of(looks)))
+        outcomes, _ = run(case, memory_state(), pages_of(looks), sizes, cap, limit, policy)
+        assert outcomes == case.reference_kernel(cap, limit, policy).judge(signatures_of(pages_of(looks)))
 
 
 @pytest.mark.guarantee("batch sizes, timing and rebalances change no verdict", fault="the same pages in other batches")
-@worlds
+@scheme_cases
 @PROFILE
 @given(st.data(), caps, limits, policies, cuts, cuts)
 def test_batch_boundaries_change_neither_verdicts_nor_the_state(
-    world: World,
+    case: SchemeCase,
     data: st.DataObject,
     cap: int,
     limit: int,
@@ -114,10 +114,8 @@ def test_batch_boundaries_change_neither_verdicts_nor_the_state(
     sizes: list[int],
     other_sizes: list[int],
 ) -> None:
-    pages, one, other = some(world, data), memory_state(), memory_state()
-    assert run(world, one, pages, sizes, cap, limit, policy) == run(
-        world, other, pages, other_sizes, cap, limit, policy
-    )
+    pages, one, other = some(case, data), memory_state(), memory_state()
+    assert run(case, one, pages, sizes, cap, limit, policy) == run(case, other, pages, other_sizes, cap, limit, policy)
     for state in (one, other):
         state.file(None, 1000, 0)
     assert first_difference(one, other) is None
@@ -126,14 +124,14 @@ def test_batch_boundaries_change_neither_verdicts_nor_the_state(
 @pytest.mark.guarantee(
     "no page is dropped as a duplicate of its own first attempt", fault="any page is submitted again at any later point"
 )
-@worlds
+@scheme_cases
 @settings(PROFILE, max_examples=25)
 @given(st.data(), caps, limits, policies, cuts)
 def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
-    world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
+    case: SchemeCase, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
 ) -> None:
-    pages = some(world, data, 25)
-    first, _ = run(world, memory_state(), pages, sizes, cap, limit, policy)
+    pages = some(case, data, 25)
+    first, _ = run(case, memory_state(), pages, sizes, cap, limit, policy)
     expected = dict(zip((page_id for _, page_id in pages), without_reason(first), strict=True))
     # every page once in order, with repeats of pages already seen thrown in anywhere, in the same record or a later one
     mixed: list[Submitted] = []
@@ -141,31 +139,31 @@ def test_pages_submitted_again_at_any_later_point_get_the_verdicts_they_had(
         mixed.append(page)
         mixed += data.draw(st.lists(st.sampled_from(pages[: index + 1]), max_size=3))
     state, plain = memory_state(), memory_state()
-    outcomes, _ = run(world, state, mixed, data.draw(cuts), cap, limit, policy)
+    outcomes, _ = run(case, state, mixed, data.draw(cuts), cap, limit, policy)
     for page, outcome in zip(mixed, without_reason(outcomes), strict=True):
         assert outcome == expected[page[1]]
-    run(world, plain, pages, [], cap, limit, policy)
+    run(case, plain, pages, [], cap, limit, policy)
     for one in (state, plain):
         one.file(None, 1000, 0)
     assert first_difference(state, plain) is None
 
 
-@worlds
+@scheme_cases
 @settings(PROFILE, max_examples=25)
 @given(st.data(), caps, limits, policies, cuts)
 def test_the_state_on_disk_and_in_memory_agree_and_reopening_changes_nothing(
-    world: World, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
+    case: SchemeCase, data: st.DataObject, cap: int, limit: int, policy: Policy, sizes: list[int]
 ) -> None:
-    pages, memory = some(world, data), memory_state()
+    pages, memory = some(case, data), memory_state()
     middle = len(pages) // 2
     with tempfile.TemporaryDirectory() as scratch:
         with disk_state(Path(scratch), "{}", "log", IndexSettings()) as rocks:
-            found = run(world, rocks, pages[:middle], sizes, cap, limit, policy)
-            assert found == run(world, memory, pages[:middle], sizes, cap, limit, policy)
+            found = run(case, rocks, pages[:middle], sizes, cap, limit, policy)
+            assert found == run(case, memory, pages[:middle], sizes, cap, limit, policy)
         with disk_state(Path(scratch), "{}", "log", IndexSettings()) as rocks:
             assert first_difference(rocks, memory) is None
-            found = run(world, rocks, pages[middle:], sizes, cap, limit, policy)
-            assert found == run(world, memory, pages[middle:], sizes, cap, limit, policy)
+            found = run(case, rocks, pages[middle:], sizes, cap, limit, policy)
+            assert found == run(case, memory, pages[middle:], sizes, cap, limit, policy)
             assert first_difference(rocks, memory) is None
             assert (rocks.position, rocks.entry_count) == (memory.position, memory.entry_count)
 
@@ -173,28 +171,28 @@ def test_the_state_on_disk_and_in_memory_agree_and_reopening_changes_nothing(
 @pytest.mark.guarantee(
     "no page is dropped as a duplicate of its own first attempt", fault="a page is submitted again at once"
 )
-@worlds
-def test_a_page_is_never_the_duplicate_of_its_own_first_attempt(world: World) -> None:
+@scheme_cases
+def test_a_page_is_never_the_duplicate_of_its_own_first_attempt(case: SchemeCase) -> None:
     state = memory_state()
     page = [(Look(5), 1)]
-    assert run(world, state, page, [], 4)[0] == [("novel", "", None, "no_match", 0, False)]
-    assert run(world, state, page * 2, [2], 4)[0] == [("novel", "", None, "first_attempt", 0, False)] * 2
+    assert run(case, state, page, [], 4)[0] == [("novel", "", None, "no_match", 0, False)]
+    assert run(case, state, page * 2, [2], 4)[0] == [("novel", "", None, "first_attempt", 0, False)] * 2
     assert state.entry_count == 1
 
 
-@worlds
+@scheme_cases
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("other", ["source", "partition", "offset"])
 def test_an_equal_page_is_a_duplicate_though_all_but_one_part_of_its_id_agree(
-    world: World, other: str, stored: bool, tmp_path: Path
+    case: SchemeCase, other: str, stored: bool, tmp_path: Path
 ) -> None:
     first = signatures_of([(Look(5), 0)])
     again = replace(first, **{other: getattr(first, other) + 1})
     with disk_state(tmp_path, "{}", "log", IndexSettings()) as rocks:
         view = rocks if stored else memory_state()
-        view.file(judge(first, world.scheme, view, 4, 64)[1], 1, 0)
-        verdicts, _ = judge(again, world.scheme, view, 4, 64)
-    reason = Reason.NEAR if world.decisive_tables else Reason.EXACT
+        view.file(judge(first, case.scheme, view, 4, 64)[1], 1, 0)
+        verdicts, _ = judge(again, case.scheme, view, 4, 64)
+    reason = Reason.NEAR if case.decisive_tables else Reason.EXACT
     assert (verdicts.kind[0], verdicts.reason[0]) == (Kind.DUPLICATE, reason)
     assert original_id(verdicts.originals[0]) == "one/0/0"
 
@@ -214,27 +212,27 @@ def test_postings_of_this_record_count_as_candidates_like_those_filed_before(siz
 def test_a_full_bucket_is_probed_but_takes_no_more_and_is_counted() -> None:
     # 32 bits apart in the lowest 16 bits only: table designs of 4 blocks share the other three blocks' buckets
     far_apart = pages_of([Look(word) for word in (0x000F, 0x00F0, 0x0F00, 0xF000)])
-    state, chain = memory_state(), WORLDS["chain"]
+    state, chain = memory_state(), SCHEME_CASES["chain"]
     outcomes, capped = run(chain, state, far_apart, [4], 2)
     assert [outcome[0] for outcome in outcomes] == ["novel"] * 4
     assert capped == 6, "the third and fourth page find three full buckets each"
     assert run(chain, state, [(Look(0x0007), 9)], [], 2)[0][0][:2] == ("duplicate", "one/0/0")
 
 
-@worlds
+@scheme_cases
 @pytest.mark.parametrize("size", [1, 7, 512])
-def test_an_empty_page_matches_nothing_and_is_not_remembered(world: World, size: int) -> None:
+def test_an_empty_page_matches_nothing_and_is_not_remembered(case: SchemeCase, size: int) -> None:
     state = memory_state()
-    outcomes, _ = run(world, state, pages_of([Look(0, int(SignatureStatus.EMPTY))] * size), [size], 4)
+    outcomes, _ = run(case, state, pages_of([Look(0, int(SignatureStatus.EMPTY))] * size), [size], 4)
     assert {outcome[0] for outcome in outcomes} == {"unchecked"}
     assert state.entry_count == 0
 
 
-@worlds
-def test_pages_without_a_fingerprint_match_by_digest_alone_and_stay_unchecked(world: World) -> None:
+@scheme_cases
+def test_pages_without_a_fingerprint_match_by_digest_alone_and_stay_unchecked(case: SchemeCase) -> None:
     few = int(SignatureStatus.TOO_FEW_FEATURES)
     looks = [Look(0, few), Look(0), Look(1, few), Look(0, few), Look(0, int(SignatureStatus.NOT_TEXT))]
-    outcomes, _ = run(world, memory_state(), pages_of(looks), [5], 4)
+    outcomes, _ = run(case, memory_state(), pages_of(looks), [5], 4)
     assert [outcome[:2] + outcome[3:4] for outcome in outcomes] == [
         ("unchecked", "", "too_few_features"),
         ("novel", "", "no_match"),
@@ -253,7 +251,7 @@ def test_the_reason_is_the_strongest_proof_and_all_kinds_of_keys_that_met_are_to
         Look(1, minima=(2,), sketch=1),
         Look(2**63, sketch=9),
     ]
-    outcomes, _ = run(WORLDS["confirming"], memory_state(), pages_of(looks), [5], 4)
+    outcomes, _ = run(SCHEME_CASES["confirming"], memory_state(), pages_of(looks), [5], 4)
     both = KeyKind.TABLES | KeyKind.MINIMA
     assert outcomes == [
         ("novel", "", None, "no_match", 0, False),
@@ -273,15 +271,15 @@ def test_beyond_the_candidate_limit_only_decisive_keys_find_a_page_and_that_is_t
     late = Look(2**63 - 1, sketch=2**64 - 1, minima=(7, 8))
     looks = [*far, late, late._replace(host=1, sketch=2**64 - 2), late._replace(host=1), late]
     pages = pages_of(looks)
-    world, state = WORLDS["confirming"], memory_state()
-    outcomes, _ = run(world, state, pages, sizes, 64, 3)
+    case, state = SCHEME_CASES["confirming"], memory_state()
+    outcomes, _ = run(case, state, pages, sizes, 64, 3)
     assert [outcome[0] for outcome in outcomes] == ["novel"] * 7 + ["duplicate"] * 2
     assert [outcome[5] for outcome in outcomes] == [False] * 4 + [True] * 5
     assert outcomes[7][1:5] == ("two/2/5", 1.0, "exact", int(KeyKind.BODY))
     # and a page that filled the limit by now still finds itself
-    again, _ = run(world, state, pages[5:6], [], 64, 3)
+    again, _ = run(case, state, pages[5:6], [], 64, 3)
     assert again[0][:4] == ("novel", "", None, "first_attempt")
-    assert run(world, memory_state(), pages, sizes, 64, 6)[0][6][:4] == ("duplicate", "two/2/5", 1 - 1 / 64, "near")
+    assert run(case, memory_state(), pages, sizes, 64, 6)[0][6][:4] == ("duplicate", "two/2/5", 1 - 1 / 64, "near")
 
 
 def test_equal_pages_cost_a_chunk_of_pairs_each_and_not_one_for_every_pair() -> None:

@@ -12,7 +12,7 @@ from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.states.host_logs import Log
-from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.remembering import SCHEME, any_case
 from tests.fixtures.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
 from tests.fixtures.states.shards import OneProcess, Shards, remembered
 
@@ -51,7 +51,7 @@ def test_every_scheme_judges_across_a_resize_as_one_process(name: str) -> None:
 
 @pytest.mark.parametrize("seed", mostly_long(range(9000, 9008), 2))
 def test_remembered_hosts_are_judged_across_a_resize_as_in_one_process(seed: int) -> None:
-    dice, pages, limits = any_world(seed)
+    dice, pages, limits = any_case(seed)
     settings = IndexSettings.model_construct(
         bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=dice.choice([0, 0, 20]) / 3600
     )

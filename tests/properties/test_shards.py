@@ -1,6 +1,6 @@
 """Shards and a resolver give the verdicts of one process, whatever the scheme, the shards, the rounds and the limits.
 
-Worlds are made by seeds. Each log is judged by one process first, and pages are forgotten in it by what that one filed.
+Cases are made by seeds. Each log is judged by one process first, and pages are forgotten in it by what it indexed.
 """
 
 import random
@@ -27,11 +27,11 @@ from spotsieve.stream.sign.schemes.registry import SCHEMES, scheme_in_scope, sch
 from spotsieve.stream.sign.schemes.spotsieve import SpotsieveScheme
 from tests.fixtures.families import family_pages
 from tests.fixtures.long_cases import mostly_long
-from tests.fixtures.pages.generated import WORLDS, any_look, pages_of, signatures_of
+from tests.fixtures.pages.generated import SCHEME_CASES, any_look, pages_of, signatures_of
 from tests.fixtures.pages.hosts import signatures_of as signatures_of_hosts
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.states.host_logs import Log
-from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.remembering import SCHEME, any_case
 from tests.fixtures.states.sharded_logs import any_limits, assert_verdicts_equal, crawled, signed_log
 from tests.fixtures.states.shards import OneProcess, Shards, remembered
 
@@ -98,13 +98,13 @@ def test_articles_under_own_headlines_are_judged_in_shards_as_in_one_process() -
     "shards and a resolver give the verdicts of one process", fault="any number of shards, rounds and limits"
 )
 @pytest.mark.parametrize("seed", mostly_long(range(8), 2))
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", SCHEME_CASES)
 def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed: int) -> None:
-    dice, world = random.Random(seed), WORLDS[name]
+    dice, case = random.Random(seed), SCHEME_CASES[name]
     looks = [any_look(dice, name == "confirming") for _ in range(dice.randrange(10, 60))]
     looks += [look._replace(length=dice.choice([8, 10, 12, 30])) for look in dice.choices(looks, k=20)]
     pages = pages_of(looks)
-    one = OneProcess(world.scheme, *any_limits(dice))
+    one = OneProcess(case.scheme, *any_limits(dice))
     signed_log(dice, one, signatures_of([*pages, *dice.choices(pages, k=10)]))
     assert_shards_agree(dice, one, dice.sample(range(1, 6), 2))
 
@@ -115,7 +115,7 @@ def test_generated_pages_are_judged_in_shards_as_in_one_process(name: str, seed:
 )
 @pytest.mark.parametrize("seed", mostly_long(range(8000, 8016), 2))
 def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> None:
-    dice, pages, limits = any_world(seed)
+    dice, pages, limits = any_case(seed)
     settings, _ = any_limits(dice)
     settings = settings.model_copy(update={"bucket_cap": limits.cap, "candidate_limit": limits.candidates})
     # Pages are a second apart, and some are late; some come again, and some of these after their commit.
@@ -132,7 +132,7 @@ def test_remembered_hosts_are_judged_in_shards_as_in_one_process(seed: int) -> N
 
 @pytest.mark.parametrize("seed", [8000, 8001, 8014])
 def test_template_text_that_shards_got_wrong_changes_no_verdict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, pages, _ = any_world(seed)
+    _, pages, _ = any_case(seed)
     noise, found = np.random.default_rng(seed), confirmation._flags_to_send
 
     def wrong(*arguments: Any) -> SentFlags:
@@ -157,7 +157,7 @@ def test_template_text_that_shards_got_wrong_changes_no_verdict(seed: int, monke
 
 
 def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
-    _, pages, limits = any_world(8001)
+    _, pages, limits = any_case(8001)
     settings = IndexSettings.model_construct(bucket_cap=256, candidate_limit=64, horizon_hours=0)
     one = OneProcess(SCHEME, settings, limits.policy.longer_by)
     one.sign(signatures_of_hosts(pages))

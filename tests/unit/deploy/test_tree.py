@@ -33,7 +33,7 @@ def test_nothing_is_imported_or_run_but_under_the_one_import_name() -> None:
     assert [one for one in names if one[1].partition(".")[0] in ("stream", "state", "deploy")] == []
 
 
-def test_what_tests_share_is_in_worlds_reference_conftest_or_bench() -> None:
+def test_what_tests_share_is_in_fixtures_reference_conftest_or_bench() -> None:
     found = [
         f"{where(path)} imports {name}"
         for path in tracked("tests/*.py", "bench/*.py")
@@ -53,7 +53,7 @@ def test_the_product_imports_neither_tests_nor_bench() -> None:
     assert found == []
 
 
-def test_worlds_know_no_test_and_no_measurement() -> None:
+def test_fixtures_import_no_test_and_no_measurement() -> None:
     found = [
         f"{where(path)} imports {name}"
         for path in tracked("tests/fixtures/*.py")

@@ -15,7 +15,7 @@ from spotsieve.stream.judge.candidates import NEVER, find_candidates
 from spotsieve.stream.judge.slots import slots_of
 from tests.fixtures.pages.generated import outcomes_of
 from tests.fixtures.pages.hosts import FINGERPRINTED, signatures_of
-from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.remembering import SCHEME, any_case
 
 
 def reached(noted: PageConfirmations, pair: int) -> bool:
@@ -31,7 +31,7 @@ def reached(noted: PageConfirmations, pair: int) -> bool:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_pair_is_confirmed_for_people_as_it_was_judged(seed: int) -> None:
-    _, pages, limits = any_world(seed, 40)
+    _, pages, limits = any_case(seed, 40)
     state, accepted, refused = memory_state(), 0, 0
     for page in pages:
         signatures = signatures_of([page])

@@ -10,7 +10,7 @@ from spotsieve.stream.observe.health import Heartbeats
 from spotsieve.stream.service.serial_executor import LONG_SECONDS, PAUSE_SECONDS, SerialExecutor
 
 
-class World:
+class TimedStage:
     """A stage whose clock stands still unless a piece says how long it takes."""
 
     def __init__(self) -> None:
@@ -27,36 +27,36 @@ class World:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    made = World()
+async def timed() -> AsyncIterator[TimedStage]:
+    made = TimedStage()
     yield made
     await made.stage.close()
 
 
-async def test_a_short_piece_is_done_in_the_event_loop_and_others_in_the_thread(world: World) -> None:
-    assert await world.in_loop() is True
-    assert await world.stage.do(world.piece) is False
-    assert await world.in_loop() is True
+async def test_a_short_piece_is_done_in_the_event_loop_and_others_in_the_thread(timed: TimedStage) -> None:
+    assert await timed.in_loop() is True
+    assert await timed.stage.do(timed.piece) is False
+    assert await timed.in_loop() is True
 
 
-async def test_after_a_long_piece_the_thread_does_all_for_a_while(world: World) -> None:
-    assert await world.in_loop(2 * LONG_SECONDS) is True
-    assert await world.in_loop() is False
-    world.now += PAUSE_SECONDS
-    assert await world.in_loop() is True
+async def test_after_a_long_piece_the_thread_does_all_for_a_while(timed: TimedStage) -> None:
+    assert await timed.in_loop(2 * LONG_SECONDS) is True
+    assert await timed.in_loop() is False
+    timed.now += PAUSE_SECONDS
+    assert await timed.in_loop() is True
 
 
-async def test_a_piece_that_fails_after_long_counts_as_long(world: World) -> None:
+async def test_a_piece_that_fails_after_long_counts_as_long(timed: TimedStage) -> None:
     def fail() -> None:
-        world.now += 2 * LONG_SECONDS
+        timed.now += 2 * LONG_SECONDS
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await world.stage.do_short(fail)
-    assert await world.in_loop() is False
+        await timed.stage.do_short(fail)
+    assert await timed.in_loop() is False
 
 
-async def test_nothing_is_done_beside_a_piece_of_the_thread_even_if_nobody_waits_for_it(world: World) -> None:
+async def test_nothing_is_done_beside_a_piece_of_the_thread_even_if_nobody_waits_for_it(timed: TimedStage) -> None:
     begun, goes_on, done = threading.Event(), threading.Event(), list[str]()
 
     def long() -> None:
@@ -64,11 +64,11 @@ async def test_nothing_is_done_beside_a_piece_of_the_thread_even_if_nobody_waits
         goes_on.wait(60)
         done.append("long")
 
-    waiting = asyncio.create_task(world.stage.do(long))
+    waiting = asyncio.create_task(timed.stage.do(long))
     await asyncio.to_thread(begun.wait, 60)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    short = asyncio.create_task(world.stage.do_short(done.append, "short"))
+    short = asyncio.create_task(timed.stage.do_short(done.append, "short"))
     await asyncio.sleep(0)
     assert done == []
     goes_on.set()

@@ -44,7 +44,7 @@ from spotsieve.stream.sharding.shares import ClusterSize, Share
 from spotsieve.stream.sharding.steps import Action, Draft, MatchesSpans, Moment, Now, Steps, T
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.fixtures.pages.hosts import signatures_of
-from tests.fixtures.states.remembering import any_world
+from tests.fixtures.states.remembering import any_case
 
 SETTINGS = Settings.model_validate({"cluster": {"shards": 2, "round_pages": 64}})
 DIGEST = digest_of_settings(SETTINGS)
@@ -52,7 +52,7 @@ DIGEST = digest_of_settings(SETTINGS)
 
 def log_of(records: int, pages: int) -> list[tuple[int, Any]]:
     """A log of `records` records with `pages` pages each."""
-    some = signatures_of(any_world(8003)[1]).part(0, pages)
+    some = signatures_of(any_case(8003)[1]).part(0, pages)
     return [(number, decode(encode(some, bytes(16), number, DIGEST))) for number in range(records)]
 
 
@@ -60,7 +60,7 @@ def heard(kind: int, shard: int, range_: Any, checksum: int = 0, body: bytes = b
     return RoundMessage(RoundRecord(kind, DIGEST, Share(shard, 2), range_, body), "matches", 0, checksum)
 
 
-class World:
+class Setup:
     """The steps of a resolver over a log that it has read, whose writes are kept. Time moves by hand."""
 
     def __init__(self, records: int, pages: int) -> None:
@@ -118,8 +118,8 @@ class World:
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest) -> World:
-    return World(*request.param)
+def setup(request: pytest.FixtureRequest) -> Setup:
+    return Setup(*request.param)
 
 
 def constant(result: Any) -> Any:
@@ -132,49 +132,49 @@ def constant(result: Any) -> Any:
     return steps
 
 
-@pytest.mark.parametrize("world", [(8, 8)], indirect=True)
+@pytest.mark.parametrize("setup", [(8, 8)], indirect=True)
 def test_a_round_whose_guess_stays_wrong_is_named_anew_with_half_of_its_pages(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = world.named()
+    opened = setup.named()
     speculation = Speculation(np.zeros(len(opened.round.signatures), np.bool_), no_flags())
-    monkeypatch.setattr(world.steps, "outcome", constant(ResolveResult(None, b"", speculation)))
+    monkeypatch.setattr(setup.steps, "outcome", constant(ResolveResult(None, b"", speculation)))
     for _ in range(MOST_SPECULATIONS):
-        world.run(world.steps.resolve(opened))
-        assert len(world.open.signatures) == 64
-    world.run(world.steps.resolve(opened))
-    assert len(world.open.signatures) == 32
-    assert world.published[-1].kind == KIND_RANGE
+        setup.run(setup.steps.resolve(opened))
+        assert len(setup.open.signatures) == 64
+    setup.run(setup.steps.resolve(opened))
+    assert len(setup.open.signatures) == 32
+    assert setup.published[-1].kind == KIND_RANGE
 
 
-@pytest.mark.parametrize("world", [(1, 1)], indirect=True)
-def test_a_page_of_which_too_much_is_to_be_said_is_spared(world: World) -> None:
-    opened = world.named()
+@pytest.mark.parametrize("setup", [(1, 1)], indirect=True)
+def test_a_page_of_which_too_much_is_to_be_said_is_spared(setup: Setup) -> None:
+    opened = setup.named()
     for _ in range(2):
         # Another shard says the same of it before it hears that the page is spared.
-        world.steps.responses.add(heard(KIND_TOO_LARGE, 0, opened.range))
-        assert world.steps.responses.too_large(opened.range)
-        world.run(world.steps._make_smaller(opened, "the response of a shard"))
-        assert not world.steps.responses.too_large(opened.range)
-    told = [one for one in world.published if one.kind == KIND_POISON_ROWS]
+        setup.steps.responses.add(heard(KIND_TOO_LARGE, 0, opened.range))
+        assert setup.steps.responses.too_large(opened.range)
+        setup.run(setup.steps._make_smaller(opened, "the response of a shard"))
+        assert not setup.steps.responses.too_large(opened.range)
+    told = [one for one in setup.published if one.kind == KIND_POISON_ROWS]
     assert len(told) == 1
     assert opened.round.excluded == (0,)
     assert "exceeds" in opened.errors[0]
 
 
-@pytest.mark.parametrize("world", [(1, 8)], indirect=True)
+@pytest.mark.parametrize("setup", [(1, 8)], indirect=True)
 def test_a_round_that_cannot_be_cut_and_told_stops_with_the_reason(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = world.named()
-    monkeypatch.setattr(world.steps.planner, "half", lambda _: None)
+    opened = setup.named()
+    monkeypatch.setattr(setup.steps.planner, "half", lambda _: None)
     with pytest.raises(StateError, match="cannot be cut"):
-        world.run(world.steps._make_smaller(opened, "the outcome"))
+        setup.run(setup.steps._make_smaller(opened, "the outcome"))
 
 
-@pytest.mark.parametrize("world", [(60, 8)], indirect=True)
-def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(world: World) -> None:
-    planner = world.steps.planner
+@pytest.mark.parametrize("setup", [(60, 8)], indirect=True)
+def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(setup: Setup) -> None:
+    planner = setup.steps.planner
     whole = planner.next()
     assert whole is not None
     round_ = planner.half(whole)
@@ -186,10 +186,10 @@ def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(world:
     assert sizes == [32, 36, 40, 45, 50, 56, 63, 64]
 
 
-@pytest.mark.parametrize("world", [(1, 4)], indirect=True)
-def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(world: World) -> None:
-    opened = world.named()
-    pages, answers = len(opened.round.signatures), world.steps.responses
+@pytest.mark.parametrize("setup", [(1, 4)], indirect=True)
+def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(setup: Setup) -> None:
+    opened = setup.named()
+    pages, answers = len(opened.round.signatures), setup.steps.responses
     first, better = (Speculation(np.full(pages, indexed), no_flags()) for indexed in (False, True))
 
     def walks(shard: int, speculation: Any) -> Any:
@@ -200,7 +200,7 @@ def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(w
     met = [heard(KIND_CANDIDATES, shard, opened.range, 7 + shard) for shard in range(2)]
     for one in met:
         answers.add(one)
-    assert world.run(world.steps.outcome(opened)) is None
+    assert setup.run(setup.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0, 1], "nobody has confirmed"
     said = write_confirmations(
         ShardConfirmations(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None), combined_checksum(met), 0
@@ -211,22 +211,22 @@ def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(w
     for shard in range(2):
         answers.add(walks(shard, first))
     answers.add(walks(1, better))
-    assert world.run(world.steps.outcome(opened)) is None
+    assert setup.run(setup.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0], "it has walked under the first guess alone"
 
 
-@pytest.mark.parametrize("world", [(1, 4)], indirect=True)
-def test_who_is_waited_for_is_news_once_and_again_when_it_is_another(world: World) -> None:
-    opened = world.named()
+@pytest.mark.parametrize("setup", [(1, 4)], indirect=True)
+def test_who_is_waited_for_is_news_once_and_again_when_it_is_another(setup: Setup) -> None:
+    opened = setup.named()
     opened.awaited = [1]
-    assert not world.run(world.steps._is_missing(opened)), "nobody is late yet"
-    world.seconds = 60
+    assert not setup.run(setup.steps._is_missing(opened)), "nobody is late yet"
+    setup.seconds = 60
     for awaited in ([1], [1], [0], [0]):
         opened.awaited = awaited
-        assert world.run(world.steps._is_missing(opened))
+        assert setup.run(setup.steps._is_missing(opened))
     opened.awaited = []
-    assert not world.run(world.steps._is_missing(opened))
-    assert [(list(one.shards), one.is_news) for one in world.missing] == [
+    assert not setup.run(setup.steps._is_missing(opened))
+    assert [(list(one.shards), one.is_news) for one in setup.missing] == [
         *(([], False), ([1], True), ([1], False)),
         *(([0], True), ([0], False), ([], True)),
     ]
@@ -248,32 +248,32 @@ async def test_a_resolver_names_the_shards_that_it_waits_for(monkeypatch: pytest
     await resolver._close()
 
 
-@pytest.mark.parametrize("world", [(1, 4)], indirect=True)
-def test_nobody_is_waited_for_once_the_last_round_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = world.named()
+@pytest.mark.parametrize("setup", [(1, 4)], indirect=True)
+def test_nobody_is_waited_for_once_the_last_round_is_over(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = setup.named()
 
     def outcome(_: OpenRound) -> Steps[ResolveResult | None]:
         yield from ()
-        world.seconds += 60
+        setup.seconds += 60
         if not opened.awaited:
             opened.awaited, opened.announced_again = [1], True
             return None
-        assert list(world.missing[-1].shards) == [1]
+        assert list(setup.missing[-1].shards) == [1]
         opened.awaited = []
         return ResolveResult(cast("Any", SimpleNamespace(next_number=4)), b"", None)
 
-    monkeypatch.setattr(world.steps, "_take_messages", constant(None))
-    monkeypatch.setattr(world.steps, "outcome", outcome)
-    world.run(world.steps._finish())
-    assert world.published[-1].kind == KIND_OUTCOME
-    assert list(world.missing[-1].shards) == []
+    monkeypatch.setattr(setup.steps, "_take_messages", constant(None))
+    monkeypatch.setattr(setup.steps, "outcome", outcome)
+    setup.run(setup.steps._finish())
+    assert setup.published[-1].kind == KIND_OUTCOME
+    assert list(setup.missing[-1].shards) == []
 
 
-@pytest.mark.parametrize("world", [(1, 4)], indirect=True)
-def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: World) -> None:
-    opened = world.named()
-    world.seconds = 60
-    world.steps.responses = cast(
+@pytest.mark.parametrize("setup", [(1, 4)], indirect=True)
+def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(setup: Setup) -> None:
+    opened = setup.named()
+    setup.seconds = 60
+    setup.steps.responses = cast(
         "Any",
         SimpleNamespace(
             missing=lambda *_: [], candidates=lambda _: [], confirmed=lambda _: [], resolution=lambda _: {}
@@ -284,7 +284,7 @@ def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(world: World) 
         "first_speculation": Speculation(np.zeros(4, np.bool_), no_flags()),
         "resolutions_under": {},
     }
-    world.steps._work = cast("Any", SimpleNamespace(by_host=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
-    assert world.run(world.steps.outcome(opened)) is None
+    setup.steps._work = cast("Any", SimpleNamespace(by_host=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
+    assert setup.run(setup.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0]
     assert opened.waits_since == 60

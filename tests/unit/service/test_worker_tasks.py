@@ -45,7 +45,7 @@ STEPS = (
 """All that a worker awaits, from its start to a commit."""
 
 
-class World:
+class Fakes:
     """Kafka, the log and the broker watch in one. A step raises `fails[step]`, or hangs while `hangs` has it.
 
     reached: the steps that were begun  committed: the offsets that were committed
@@ -165,34 +165,34 @@ class World:
 
 
 class Client:
-    """A consumer or producer: the world, with a start of its own."""
+    """A consumer or producer of Fakes, with a start of its own."""
 
-    def __init__(self, world: World, starts: bool) -> None:
-        self._world, self._starts = world, starts
+    def __init__(self, fakes: Fakes, starts: bool) -> None:
+        self._fakes, self._starts = fakes, starts
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._world, name)
+        return getattr(self._fakes, name)
 
     async def start(self) -> None:
         if self._starts:
-            await self._world.start_consumer()
+            await self._fakes.start_consumer()
 
     async def stop(self) -> None:
         if self._starts:
-            await self._world.stop()
+            await self._fakes.stop()
 
 
 class Log:
-    """The log of a world."""
+    """The log in Fakes."""
 
     identity = NO_LOG
 
-    def __init__(self, world: World) -> None:
-        self.append, self.follow, self.close = world.append, world.follow, world.close
-        self._world = world
+    def __init__(self, fakes: Fakes) -> None:
+        self.append, self.follow, self.close = fakes.append, fakes.follow, fakes.close
+        self._fakes = fakes
 
     async def start(self, _: object) -> None:
-        await self._world.step("catch up")
+        await self._fakes.step("catch up")
 
     async def knows(self, _: TopicPartition) -> bool:
         return False
@@ -204,11 +204,11 @@ class Log:
 class Clients:
     """The shared clients of producers."""
 
-    def __init__(self, world: World) -> None:
-        self.close, self._world = world.close, world
+    def __init__(self, fakes: Fakes) -> None:
+        self.close, self._fakes = fakes.close, fakes
 
     def producer(self, *_: object) -> Client:
-        return Client(self._world, starts=False)
+        return Client(self._fakes, starts=False)
 
 
 class OneBatch:
@@ -225,8 +225,8 @@ class OneBatch:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World()
+def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
+    made = Fakes()
 
     async def committed(*_: object) -> int:
         await made.step("read the committed offset")
@@ -256,7 +256,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def worker_of(world: World, directory: Path, shutdown_timeout_ms: int = 8_000) -> Worker:
+def worker_of(fakes: Fakes, directory: Path, shutdown_timeout_ms: int = 8_000) -> Worker:
     settings = Settings.model_validate(
         {
             "index": {"directory": str(directory)},
@@ -264,52 +264,52 @@ def worker_of(world: World, directory: Path, shutdown_timeout_ms: int = 8_000) -
         }
     )
     facts = {"input": TopicFacts(1, {})}
-    log = cast("VerdictLog", Log(world))
+    log = cast("VerdictLog", Log(fakes))
     return Worker(settings, cast("Any", None), lambda _: log, facts, Metrics(), Heartbeats())
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("step", STEPS)
-async def test_an_error_in_any_step_stops_the_worker_with_that_error(step: str, world: World, tmp_path: Path) -> None:
-    error = world.fails[step] = StateError("state", "is broken")
-    worker = worker_of(world, tmp_path)
+async def test_an_error_in_any_step_stops_the_worker_with_that_error(step: str, fakes: Fakes, tmp_path: Path) -> None:
+    error = fakes.fails[step] = StateError("state", "is broken")
+    worker = worker_of(fakes, tmp_path)
     with pytest.raises(StateError) as raised:
         await worker.run()
     assert raised.value is error
     assert not worker.ready
-    assert world.stopped == {"consumer or producer": 1, "log or clients": 2}
-    assert not [offset for offset in world.committed if offset > 2]
+    assert fakes.stopped == {"consumer or producer": 1, "log or clients": 2}
+    assert not [offset for offset in fakes.committed if offset > 2]
 
 
 @pytest.mark.timeout(30)
 async def test_an_error_in_signing_stops_the_worker_with_that_error(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sign(*_: object) -> None:
         raise StateError("scheme", "is broken")
 
     monkeypatch.setattr(worker_module, "sign", sign)
     with pytest.raises(StateError, match="scheme is broken"):
-        await worker_of(world, tmp_path).run()
+        await worker_of(fakes, tmp_path).run()
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("step", ["join the group", "read the committed offset", "fetch", "commit"])
-async def test_a_right_that_is_missing_at_the_broker_is_explained(step: str, world: World, tmp_path: Path) -> None:
-    world.fails[step] = TopicAuthorizationFailedError("pages")
+async def test_a_right_that_is_missing_at_the_broker_is_explained(step: str, fakes: Fakes, tmp_path: Path) -> None:
+    fakes.fails[step] = TopicAuthorizationFailedError("pages")
     with pytest.raises(BrokerError) as raised:
-        await worker_of(world, tmp_path).run()
+        await worker_of(fakes, tmp_path).run()
     assert isinstance(raised.value.__cause__, TopicAuthorizationFailedError)
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("step", [*STEPS, "drain"])
-async def test_a_worker_that_is_cancelled_in_any_step_leaves_no_task(step: str, world: World, tmp_path: Path) -> None:
+async def test_a_worker_that_is_cancelled_in_any_step_leaves_no_task(step: str, fakes: Fakes, tmp_path: Path) -> None:
     hanging = "commit" if step == "drain" else step
-    world.hangs[hanging] = asyncio.Event()
-    worker = worker_of(world, tmp_path)
+    fakes.hangs[hanging] = asyncio.Event()
+    worker = worker_of(fakes, tmp_path)
     working = asyncio.create_task(worker.run())
-    await world.until(hanging)
+    await fakes.until(hanging)
     if step == "drain":
         worker.stop()
         await asyncio.sleep(0.02)  # Time itself: it must still wait after this.
@@ -318,95 +318,95 @@ async def test_a_worker_that_is_cancelled_in_any_step_leaves_no_task(step: str, 
     with pytest.raises(asyncio.CancelledError):
         await working
     assert not worker.ready
-    assert world.stopped == {"consumer or producer": 1, "log or clients": 2}
+    assert fakes.stopped == {"consumer or producer": 1, "log or clients": 2}
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("step", ["watch the broker", "catch up", "join the group"])
-async def test_a_stop_while_starting_ends_the_worker_at_once(step: str, world: World, tmp_path: Path) -> None:
-    world.hangs[step] = asyncio.Event()
+async def test_a_stop_while_starting_ends_the_worker_at_once(step: str, fakes: Fakes, tmp_path: Path) -> None:
+    fakes.hangs[step] = asyncio.Event()
     if step == "watch the broker":
-        world.hangs["catch up"] = asyncio.Event()
-    worker = worker_of(world, tmp_path)
+        fakes.hangs["catch up"] = asyncio.Event()
+    worker = worker_of(fakes, tmp_path)
     working = asyncio.create_task(worker.run())
-    await world.until(step)
+    await fakes.until(step)
     worker.stop()
     await working
-    assert world.committed == []
-    assert world.stopped == {"consumer or producer": 1, "log or clients": 2}
+    assert fakes.committed == []
+    assert fakes.stopped == {"consumer or producer": 1, "log or clients": 2}
 
 
 @pytest.mark.timeout(30)
-async def test_a_stop_waits_for_the_commit_of_the_pages_in_flight(world: World, tmp_path: Path) -> None:
-    may_commit = world.hangs["commit"] = asyncio.Event()
-    worker = worker_of(world, tmp_path)
+async def test_a_stop_waits_for_the_commit_of_the_pages_in_flight(fakes: Fakes, tmp_path: Path) -> None:
+    may_commit = fakes.hangs["commit"] = asyncio.Event()
+    worker = worker_of(fakes, tmp_path)
     working = asyncio.create_task(worker.run())
-    await world.until("commit")
+    await fakes.until("commit")
     worker.stop()
     await asyncio.sleep(0.02)  # Time itself: it must still wait after this.
     assert not working.done()
     may_commit.set()
     await working
-    assert world.committed
+    assert fakes.committed
 
 
 @pytest.mark.timeout(30)
-async def test_pages_in_flight_are_committed_though_a_fetch_fails_while_stopping(world: World, tmp_path: Path) -> None:
-    may_commit = world.hangs["commit"] = asyncio.Event()
-    worker = worker_of(world, tmp_path)
+async def test_pages_in_flight_are_committed_though_a_fetch_fails_while_stopping(fakes: Fakes, tmp_path: Path) -> None:
+    may_commit = fakes.hangs["commit"] = asyncio.Event()
+    worker = worker_of(fakes, tmp_path)
     working = asyncio.create_task(worker.run())
-    await world.until("commit")
-    fetched = world.hangs["fetch"] = asyncio.Event()
-    world.reached["fetch"].clear()
-    await world.until("fetch")
+    await fakes.until("commit")
+    fetched = fakes.hangs["fetch"] = asyncio.Event()
+    fakes.reached["fetch"].clear()
+    await fakes.until("fetch")
     worker.stop()
-    world.fails["fetch"] = StateError("consumer", "has stopped fetching")
+    fakes.fails["fetch"] = StateError("consumer", "has stopped fetching")
     fetched.set()
     await asyncio.sleep(0.02)  # Time itself: it must still wait after this.
     assert not working.done()
     may_commit.set()
     await working
-    assert world.committed
+    assert fakes.committed
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("step", ["append", "send the offset", "follow the log"])
 async def test_an_error_while_stopping_ends_the_wait_for_the_pages_in_flight(
-    step: str, world: World, tmp_path: Path
+    step: str, fakes: Fakes, tmp_path: Path
 ) -> None:
-    may_fail = world.hangs[step] = asyncio.Event()
-    world.hangs["commit"] = asyncio.Event()
-    worker = worker_of(world, tmp_path)
+    may_fail = fakes.hangs[step] = asyncio.Event()
+    fakes.hangs["commit"] = asyncio.Event()
+    worker = worker_of(fakes, tmp_path)
     working = asyncio.create_task(worker.run())
-    await world.until("commit" if step == "follow the log" else step)
+    await fakes.until("commit" if step == "follow the log" else step)
     worker.stop()
     await asyncio.sleep(0.02)  # Time itself: it must still wait after this.
-    world.fails[step] = StateError("state", "is broken")
+    fakes.fails[step] = StateError("state", "is broken")
     may_fail.set()
     with pytest.raises(StateError):
         await working
 
 
 @pytest.mark.timeout(30)
-async def test_pages_that_are_not_committed_in_time_are_left_to_the_next_start(world: World, tmp_path: Path) -> None:
-    world.hangs["commit"] = asyncio.Event()
-    worker = worker_of(world, tmp_path, shutdown_timeout_ms=50)
+async def test_pages_that_are_not_committed_in_time_are_left_to_the_next_start(fakes: Fakes, tmp_path: Path) -> None:
+    fakes.hangs["commit"] = asyncio.Event()
+    worker = worker_of(fakes, tmp_path, shutdown_timeout_ms=50)
     working = asyncio.create_task(worker.run())
-    await world.until("commit")
+    await fakes.until("commit")
     worker.stop()
     await working
-    assert world.committed == []
+    assert fakes.committed == []
 
 
 @pytest.mark.timeout(30)
-async def test_a_fenced_commit_takes_the_partition_anew_and_the_worker_goes_on(world: World, tmp_path: Path) -> None:
-    world.fails["commit"] = ProducerFenced()
-    worker = worker_of(world, tmp_path)
+async def test_a_fenced_commit_takes_the_partition_anew_and_the_worker_goes_on(fakes: Fakes, tmp_path: Path) -> None:
+    fakes.fails["commit"] = ProducerFenced()
+    worker = worker_of(fakes, tmp_path)
     working = asyncio.create_task(worker.run())
-    await world.until("commit")
-    del world.fails["commit"]
-    world.reached["commit"].clear()
-    await world.until("commit")
+    await fakes.until("commit")
+    del fakes.fails["commit"]
+    fakes.reached["commit"].clear()
+    await fakes.until("commit")
     worker.stop()
     await working
-    assert world.committed
+    assert fakes.committed

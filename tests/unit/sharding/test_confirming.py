@@ -22,7 +22,7 @@ from spotsieve.stream.sharding.rounds import next_round
 from spotsieve.stream.sharding.shares import Share, shards_of
 from tests.fixtures.pages.hosts import signatures_of
 from tests.fixtures.states.host_logs import Log
-from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.remembering import SCHEME, any_case
 from tests.fixtures.states.round_records import ENTRIES, RANGE, SETTINGS
 from tests.fixtures.states.shards import OneProcess, Shards
 
@@ -31,7 +31,7 @@ SHARDS = 3
 
 def judged(seed: int) -> tuple[OneProcess, Shards]:
     """One process and shards over the same log of pages of many hosts."""
-    dice, pages, _ = any_world(seed)
+    dice, pages, _ = any_case(seed)
     one = OneProcess(SCHEME, IndexSettings(), KEEP_FIRST)
     for record in Log(dice, [(page, number) for number, (page, _) in enumerate(pages)]).records:
         one.sign(signatures_of(record.pages), record.committed)

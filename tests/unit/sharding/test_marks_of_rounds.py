@@ -14,7 +14,7 @@ from spotsieve.stream.base.page import PageId
 from spotsieve.stream.sharding.rounds import CommittedPages, next_round
 from tests.fixtures.cpu_time import assert_cpu_below
 from tests.fixtures.pages.hosts import signatures_of
-from tests.fixtures.states.remembering import any_world
+from tests.fixtures.states.remembering import any_case
 from tests.fixtures.states.shards import DIGEST
 
 RECORDS = 400
@@ -43,7 +43,7 @@ def test_pages_are_committed_as_each_mark_by_itself_says(seed: int) -> None:
 
 
 def test_a_round_with_thousands_of_marks_is_cut_in_little_time() -> None:
-    some, records = signatures_of(any_world(8003)[1]), []
+    some, records = signatures_of(any_case(8003)[1]), []
     pages = len(some)
     for number in range(RECORDS):
         signatures = replace(some, offset=np.arange(pages, dtype=np.int64) + number * pages)

@@ -20,7 +20,7 @@ from spotsieve.stream.judge.policy import KEEP_FIRST
 from tests.fixtures.pages.hosts import signatures_of
 from tests.fixtures.states.comparison import first_difference
 from tests.fixtures.states.host_logs import Log
-from tests.fixtures.states.remembering import SCHEME, any_world
+from tests.fixtures.states.remembering import SCHEME, any_case
 from tests.fixtures.states.shards import OneProcess, Shards
 
 PARTS = [StatePart(number, 2) for number in range(2)]
@@ -31,7 +31,7 @@ def opened(directory: Path, part: StatePart | None) -> State:
 
 
 def test_parts_on_disk_hold_what_parts_in_memory_hold(tmp_path: Path) -> None:
-    dice, pages, limits = any_world(8003)
+    dice, pages, limits = any_case(8003)
     settings = IndexSettings.model_construct(
         bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=20 / 3600
     )
