@@ -26,8 +26,8 @@ def download(name: str, pattern: str, folder: Path) -> Sequence[Path]:
     """
     hub = os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
     try:
-        with urlopen(f"{hub}/api/datasets/{name}", timeout=TIMEOUT_S) as answer:
-            paths = [file["rfilename"] for file in json.load(answer)["siblings"]]
+        with urlopen(f"{hub}/api/datasets/{name}", timeout=TIMEOUT_S) as response:
+            paths = [file["rfilename"] for file in json.load(response)["siblings"]]
         chosen = sorted(fnmatch.filter(paths, pattern))
         if not chosen:
             raise DownloadError(f"{hub}/datasets/{name} has no file {pattern}")
@@ -43,7 +43,7 @@ def _fetch(url: str, target: Path) -> Path:
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f"{target.name}.partial")
-        with urlopen(url, timeout=TIMEOUT_S) as answer, partial.open("wb") as out:
-            shutil.copyfileobj(answer, out)
+        with urlopen(url, timeout=TIMEOUT_S) as response, partial.open("wb") as out:
+            shutil.copyfileobj(response, out)
         partial.rename(target)
     return target

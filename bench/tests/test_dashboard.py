@@ -80,15 +80,15 @@ class Prometheus:
         self._end = end
 
     def ready(self) -> bool:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self._url}/-/ready", timeout=5) as answer:
-            return bool(answer.status == 200)
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self._url}/-/ready", timeout=5) as response:
+            return bool(response.status == 200)
         return False
 
     def ask(self, query: str) -> list[dict[str, Any]]:
         """The series of the result at the end of the history. Raises HTTPError for an invalid query."""
         asked = urllib.parse.urlencode({"query": query, "time": f"{self._end:.3f}"})
-        with urllib.request.urlopen(f"{self._url}/api/v1/query?{asked}", timeout=60) as answer:
-            found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        with urllib.request.urlopen(f"{self._url}/api/v1/query?{asked}", timeout=60) as response:
+            found: list[dict[str, Any]] = json.load(response)["data"]["result"]
         return found
 
 
@@ -128,8 +128,8 @@ def test_a_legend_names_labels_that_the_answer_has(prometheus: Prometheus) -> No
     for panel in PANELS:
         for target in panel["targets"]:
             named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
-            answer = prometheus.ask(as_grafana_asks(target["expr"]))
-            wrong += [(panel["title"], named)] if not any(named <= one["metric"].keys() for one in answer) else []
+            response = prometheus.ask(as_grafana_asks(target["expr"]))
+            wrong += [(panel["title"], named)] if not any(named <= one["metric"].keys() for one in response) else []
     assert wrong == []
 
 

@@ -60,8 +60,8 @@ def dashboard_queries() -> list[tuple[str, str]]:
 
 def ask(port: int, path: str, **parameters: str) -> Any:
     address = f"http://127.0.0.1:{port}{path}?{urllib.parse.urlencode(parameters)}"
-    with urllib.request.urlopen(address, timeout=60) as answer:
-        return json.load(answer)["data"]
+    with urllib.request.urlopen(address, timeout=60) as response:
+        return json.load(response)["data"]
 
 
 def has_data(port: int, query: str) -> bool:

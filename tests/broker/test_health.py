@@ -30,7 +30,7 @@ def test_a_worker_whose_loop_or_thread_is_wedged_turns_red(kafka: Broker, tmp_pa
         armed_by(service.config).touch()
         topics.send([json_page(2, html_of(2))])
         status, text = wait_until(
-            lambda: answer if (answer := service.get("/healthz"))[0] != 200 else None, SECONDS, "/healthz to be red"
+            lambda: response if (response := service.get("/healthz"))[0] != 200 else None, SECONDS, "/healthz to be red"
         )
         assert status == 503
         assert ("event loop" if step == "loop" else f"`{step}`") in text

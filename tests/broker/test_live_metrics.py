@@ -196,9 +196,9 @@ def exchange(port: int, request: bytes) -> bytes:
 
 def test_another_method_is_405_and_no_body_is_read(live: Live) -> None:
     # The body is announced and never sent: a response shows that the port does not wait for it.
-    answer = exchange(live.service.port(), b"POST /metrics HTTP/1.0\r\nContent-Length: 1000000000\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.0 405 ")
-    assert b"Allow: GET, HEAD" in answer
+    response = exchange(live.service.port(), b"POST /metrics HTTP/1.0\r\nContent-Length: 1000000000\r\n\r\n")
+    assert response.startswith(b"HTTP/1.0 405 ")
+    assert b"Allow: GET, HEAD" in response
 
 
 def test_a_scrape_is_no_log_line_even_with_control_characters_in_its_path(live: Live) -> None:

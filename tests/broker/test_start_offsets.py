@@ -42,8 +42,8 @@ def forget_offsets(topics: TopicSet) -> None:
         async with administrator(bootstrap_servers=topics.servers) as admin:
             # aiokafka's admin client has the request and no method for it.
             coordinator = await admin.find_coordinator(topics.group)
-            answer = await admin._send_request(DeleteGroupsRequest([topics.group]), coordinator)
-            assert answer.results == [(topics.group, 0)]
+            response = await admin._send_request(DeleteGroupsRequest([topics.group]), coordinator)
+            assert response.results == [(topics.group, 0)]
 
     wait_until(lambda: topics.group_state() == "Empty", SECONDS, "the group to be empty")
     asyncio.run(delete())

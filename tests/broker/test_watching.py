@@ -174,7 +174,7 @@ def test_a_worker_that_gets_no_partition_though_some_are_free_is_not_ready(kafka
                 await asyncio.to_thread(lambda: service.start().until_ready())
                 text = await asyncio.to_thread(
                     wait_until,
-                    lambda: answer[1] if "no partitions" in (answer := service.get("/readyz"))[1] else None,
+                    lambda: response[1] if "no partitions" in (response := service.get("/readyz"))[1] else None,
                     SECONDS,
                     "/readyz to report it",
                 )

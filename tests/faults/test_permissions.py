@@ -72,8 +72,8 @@ def grant(guarded: Guarded, given: list[tuple[int, str, int, int]]) -> None:
         async with administrator(bootstrap_servers=guarded.open_servers) as admin:
             for kind, name, pattern, operation in given:
                 request = CreateAclsRequest(kind, name, pattern, "User:crawl", "*", operation, ALLOW)
-                answer = await admin._send_to_controller(request)
-                assert answer.creation_responses[0][0] == 0, answer
+                response = await admin._send_to_controller(request)
+                assert response.creation_responses[0][0] == 0, response
 
     asyncio.run(act())
 

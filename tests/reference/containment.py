@@ -356,17 +356,17 @@ class Comparison:
 
     def _compared_blocks(self, with_links: bool = True) -> list[tuple[int, int, int]]:
         """Words, shared shingles and compared shingles of each distinctive block; a shared block is one shingle."""
-        answers: dict[int, list[bool]] = {}
+        responses: dict[int, list[bool]] = {}
         for sample, found in self.compared(ALL_TEXT):
-            answers.setdefault(sample.place, []).append(found)
+            responses.setdefault(sample.place, []).append(found)
         blocks = []
         for place, block in enumerate(self.page.blocks):
             if not with_links and not self.may_be_fresh(ALL_TEXT, place):
                 continue
             if self.view.own[place] and self.whole[place]:
                 blocks.append((block.words, 1, 1))
-            elif self.view.own[place] and place in answers:
-                blocks.append((block.words, sum(answers[place]), len(answers[place])))
+            elif self.view.own[place] and place in responses:
+                blocks.append((block.words, sum(responses[place]), len(responses[place])))
         return blocks
 
 

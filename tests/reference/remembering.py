@@ -161,11 +161,11 @@ class RememberingJudge:
         return verdict
 
     def _resolve(self, page: JudgedPage) -> PageVerdict:
-        number, cut, (answer, found_by), superseded, recrawl = self._original(page)
+        number, cut, (response, found_by), superseded, recrawl = self._original(page)
         if number is not None:
             original = self.entries[number]
             assert original
-            outcome = ("duplicate", page_id_text(*original.page), answer.score, answer.reason, int(found_by), cut)
+            outcome = ("duplicate", page_id_text(*original.page), response.score, response.reason, int(found_by), cut)
             return PageVerdict(outcome, number)
         judged = page.status is SignatureStatus.FINGERPRINTED
         best = max(superseded, key=self._preference) if superseded and judged else None

@@ -66,12 +66,12 @@ def test_each_page_gets_the_verdict_it_would_get_next_and_the_state_stays_as_it_
     before = holdings(state)
     found = query(capsys, file, "--state", state)
     assert holdings(state) == before
-    for number, (one, answer) in enumerate(zip(asked_about(), found, strict=True)):
+    for number, (one, response) in enumerate(zip(asked_about(), found, strict=True)):
         copy, alone = tmp_path / f"state{number}", tmp_path / f"{number}.jsonl"
         shutil.copytree(state, copy)
         alone.write_bytes(lines([one]))
         filter_json(capsys, alone, "--state", copy, "--verdicts", tmp_path / "v.jsonl", "--force")
-        assert read_json(tmp_path / "v.jsonl") == [answer]
+        assert read_json(tmp_path / "v.jsonl") == [response]
     assert [(line["verdict"], line["duplicate_of"], line["reason"]) for line in found] == [
         ("duplicate", "p1", "exact"),
         ("novel", None, "no_match"),

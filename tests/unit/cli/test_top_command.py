@@ -98,12 +98,12 @@ def test_a_closed_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_port_of_another_program_is_one_line(body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
-        def answer() -> None:
+        def response() -> None:
             with listening.accept()[0] as connection, contextlib.suppress(OSError):
                 connection.recv(4096)
                 connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + body)
 
-        answering = threading.Thread(target=answer)
+        answering = threading.Thread(target=response)
         answering.start()
         assert main(["top", f"127.0.0.1:{listening.getsockname()[1]}"]) == EXIT_NOT_FOUND
         answering.join()

@@ -32,8 +32,8 @@ class Coordinator:
 
     group_id = "crawl"
 
-    def __init__(self, answers: Sequence[Any], versions: dict[int, tuple[int, int]]) -> None:
-        self._answers = list(answers)
+    def __init__(self, responses: Sequence[Any], versions: dict[int, tuple[int, int]]) -> None:
+        self._answers = list(responses)
         self._versions = versions
         self.asked: list[Any] = []
         self.looked_for = 0
@@ -47,14 +47,14 @@ class Coordinator:
 
     async def _send_req(self, request: Any) -> Any:
         self.asked.append(request.prepare(self._versions))
-        answer = self._answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        response = self._answers.pop(0)
+        if isinstance(response, Exception):
+            raise response
+        return response
 
 
-def consumer_of(answers: Sequence[Any], versions: dict[int, tuple[int, int]] = VERSIONS) -> tuple[Any, Coordinator]:
-    coordinator = Coordinator(answers, versions)
+def consumer_of(responses: Sequence[Any], versions: dict[int, tuple[int, int]] = VERSIONS) -> tuple[Any, Coordinator]:
+    coordinator = Coordinator(responses, versions)
     return cast("AIOKafkaConsumer", type("Consumer", (), {"_coordinator": coordinator})()), coordinator
 
 
@@ -77,8 +77,8 @@ async def test_the_question_requires_a_stable_offset_in_version_7_of_the_protoco
 
 
 async def test_a_broker_that_does_not_know_stable_offsets_is_asked_as_before() -> None:
-    answer = type("Answer", (), {"API_VERSION": 3, "error_code": 0, "topics": [("pages", [(3, 52, "", 0)])]})
-    consumer, coordinator = consumer_of([answer], OLD_VERSIONS)
+    response = type("Answer", (), {"API_VERSION": 3, "error_code": 0, "topics": [("pages", [(3, 52, "", 0)])]})
+    consumer, coordinator = consumer_of([response], OLD_VERSIONS)
     assert await stable_committed(consumer, PARTITION) == 52
     assert coordinator.asked[0].API_VERSION == 3
 

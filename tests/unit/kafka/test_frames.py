@@ -23,8 +23,8 @@ from spotsieve.stream.kafka.driver.connections import LANDING_BYTES, FrameProtoc
 SIZES = st.one_of(st.integers(0, 12), st.sampled_from([LANDING_BYTES - 4, LANDING_BYTES, 3 * LANDING_BYTES + 1]))
 
 
-def framed(answers: list[bytes]) -> bytes:
-    return b"".join(struct.pack(">i", len(answer)) + answer for answer in answers)
+def framed(responses: list[bytes]) -> bytes:
+    return b"".join(struct.pack(">i", len(response)) + response for response in responses)
 
 
 def feed(protocol: FrameProtocol, content: bytes, cuts: Iterator[int]) -> None:
@@ -49,27 +49,27 @@ async def protocol_and_reader() -> tuple[FrameProtocol, asyncio.StreamReader]:
 def test_answers_are_the_same_however_they_are_cut(sizes: list[int], pieces: list[int], seed: int) -> None:
     # st.randoms() would draw every byte, which is more than Hypothesis allows.
     dice = random.Random(seed)
-    answers = [dice.randbytes(size) for size in sizes]
+    responses = [dice.randbytes(size) for size in sizes]
 
     async def read() -> list[bytes | memoryview]:
         protocol, _ = await protocol_and_reader()
-        feed(protocol, framed(answers), iter(lambda: dice.choice(pieces), None))
-        return [await protocol.next_frame() for _ in answers]
+        feed(protocol, framed(responses), iter(lambda: dice.choice(pieces), None))
+        return [await protocol.next_frame() for _ in responses]
 
-    assert asyncio.run(read()) == answers
+    assert asyncio.run(read()) == responses
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 200)))
 def test_an_answer_reads_as_bytesio_does(content: bytes, sizes: list[int]) -> None:
-    answer, plain = ResponseFrame(memoryview(content)), io.BytesIO(content)
+    response, plain = ResponseFrame(memoryview(content)), io.BytesIO(content)
     for size in sizes:
-        assert answer.read(size) == plain.read(size)
+        assert response.read(size) == plain.read(size)
 
 
 def test_messages_that_are_most_of_an_answer_are_not_copied_and_others_are() -> None:
     content = bytearray(100)
-    answer = ResponseFrame(memoryview(content))
-    small, large, rest = answer.read(20), answer.read(60), answer.read(1_000)
+    response = ResponseFrame(memoryview(content))
+    small, large, rest = response.read(20), response.read(60), response.read(1_000)
     content[:] = b"x" * 100
     assert (small, large, rest) == (bytes(20), b"x" * 60, bytes(20))
     assert isinstance(small, bytes)
@@ -131,14 +131,14 @@ def test_a_server_that_is_no_broker_ends_the_request(
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_a_connection_reads_an_answer_of_megabytes(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     """It is larger than what a socket brings at once. The requests are SASL's, whose answers are passed as they are."""
-    answer = bytes(range(256)) * 40_000
+    response = bytes(range(256)) * 40_000
 
     async def ask(monkey: pytest.MonkeyPatch) -> bytes:
         ended = asyncio.Event()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while await reader.read(10):
-                writer.write(framed([answer]))
+                writer.write(framed([response]))
             writer.close()
             await writer.wait_closed()
             ended.set()
@@ -162,7 +162,7 @@ def test_a_connection_reads_an_answer_of_megabytes(loop: Callable[[], asyncio.Ab
 
     with asyncio.Runner(loop_factory=loop) as runner, pytest.MonkeyPatch.context() as monkey:
         answered = runner.run(ask(monkey))
-    assert answered == answer
+    assert answered == response
     assert isinstance(answered, bytes), "a login decodes it"
 
 

@@ -24,8 +24,8 @@ def test_the_body_of_a_404_is_passed_on_and_the_200_page_after_it_is_novel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, out, said, state = (tmp_path / name for name in ("p.jsonl", "out.jsonl", "v.jsonl", "state"))
-    answers = [("gone", 404), ("moved", "301"), ("page", 200), ("copy", 200), ("gone again", 404)]
-    path.write_bytes(lines([page(1, name) | {"status": status} for name, status in answers]))
+    responses = [("gone", 404), ("moved", "301"), ("page", 200), ("copy", 200), ("gone again", 404)]
+    path.write_bytes(lines([page(1, name) | {"status": status} for name, status in responses]))
     flags = ("--out", out, "--verdicts", said, "--state", state)
     expected = [
         ("unchecked", "http_status", None),

@@ -86,8 +86,8 @@ def test_a_page_that_breaks_signing_is_unchecked_and_reported(
     assert "for p2, p3: each is emitted unchecked; please report the error" in line
     break_signing(monkeypatch, article(1))
     assert main(["query", str(file), "--state", str(state)]) == EXIT_SUSPICIOUS
-    answers = [json.loads(answer)["reason"] for answer in capsys.readouterr().out.splitlines()]
-    assert answers == [*["internal_error"] * 3, "first_attempt", "internal_error"]
+    responses = [json.loads(response)["reason"] for response in capsys.readouterr().out.splitlines()]
+    assert responses == [*["internal_error"] * 3, "first_attempt", "internal_error"]
     assert main(["query", str(file), "--state", str(state), "--all"]) == EXIT_SUSPICIOUS
 
 

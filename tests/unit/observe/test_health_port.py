@@ -37,8 +37,8 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[int, str, http.clien
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode(), answer.headers
+        response = connection.getresponse()
+        return response.status, response.read().decode(), response.headers
     finally:
         connection.close()
 

@@ -31,7 +31,7 @@ def connect(port: int) -> socket.socket:
     return socket.create_connection((HOST, port), LATE_SECONDS)
 
 
-def answer(connection: socket.socket) -> bytes:
+def response(connection: socket.socket) -> bytes:
     """Everything that the server sends until it ends the connection in any way."""
     parts = []
     with contextlib.suppress(ConnectionError):
@@ -43,7 +43,7 @@ def answer(connection: socket.socket) -> bytes:
 def ask(port: int, request: bytes) -> bytes:
     with connect(port) as connection:
         connection.sendall(request)
-        return answer(connection)
+        return response(connection)
 
 
 def status(said: bytes) -> bytes:
@@ -89,7 +89,7 @@ def test_hundreds_of_slow_connections_keep_no_scrape_out(port: int, monkeypatch:
         for _ in range(5):
             check_healthy(port)
         assert threading.active_count() == threads, "no thread a connection"
-        ended = sum(answer(connection) == b"" for connection in slow[: -MOST_CONNECTIONS - 1])
+        ended = sum(response(connection) == b"" for connection in slow[: -MOST_CONNECTIONS - 1])
         assert ended == 300 - MOST_CONNECTIONS - 1, "the oldest make room"
 
 
@@ -112,7 +112,7 @@ def test_a_client_that_does_not_read_is_cut_off(port: int) -> None:
         check_healthy(port)
         time.sleep(CONNECTION_SECONDS + 1)  # Time itself: what a client may take has passed.
         check_healthy(port)
-        answer(connection)
+        response(connection)
 
 
 @pytest.mark.guarantee("no client blocks the HTTP port or makes its memory grow", fault="endless headers, 400 times")
@@ -188,4 +188,4 @@ def test_closing_waits_for_no_client() -> None:
         began = time.process_time()
         server.close()
         assert time.process_time() - began < CONNECTION_SECONDS
-        assert answer(silent) == b""
+        assert response(silent) == b""

@@ -36,8 +36,8 @@ def met(number: int, checksum: int = 0, range_: RoundRange = OPEN, shards: int =
     return said(KIND_CANDIDATES, Share(number, shards), b"", checksum, range_)
 
 
-def confirmed(number: int, *answers: TimedMessage, shards: int = 2) -> TimedMessage:
-    word = combined_checksum([one.message for one in answers])
+def confirmed(number: int, *responses: TimedMessage, shards: int = 2) -> TimedMessage:
+    word = combined_checksum([one.message for one in responses])
     return said(KIND_CONFIRMATIONS, Share(number, shards), write_confirmations(CONFIRMS, word, FIRST))
 
 

@@ -60,18 +60,18 @@ def status(
     return status_of(TopicEnds(log_end, verdicts, matches, MEMBERS, True), NOW)
 
 
-def answers(number: int, first_ms: int, *more: TimedMessage) -> list[TimedMessage]:
+def responses(number: int, first_ms: int, *more: TimedMessage) -> list[TimedMessage]:
     return [said(KIND_CANDIDATES, Share(number, 2), FIRST, first_ms), *more]
 
 
 def test_the_status_names_the_shard_without_a_response() -> None:
     second = said(KIND_CANDIDATES, Share(0, 2), SECOND, 90_020)
-    found = status({0: answers(0, 1_010, second), 1: answers(1, 1_200)})
+    found = status({0: responses(0, 1_010, second), 1: responses(1, 1_200)})
     assert found.waits_for == "shard 1"
     assert [one.rounds_behind for one in found.answering] == [0, 1]
     assert [one.answer_ms for one in found.answering] == [15, 200]
     assert (found.record, found.records_behind) == (10, 10)
-    assert status({0: answers(0, 1_010)}).waits_for == "shards 0, 1"
+    assert status({0: responses(0, 1_010)}).waits_for == "shards 0, 1"
     shown = [
         "shards     2",
         "round      records 10:0 to 12:7 of the log, 307 pages, open for 10.0 s; 500 entries before it",
@@ -90,7 +90,7 @@ def test_the_status_names_the_shard_without_a_response() -> None:
 def test_shards_after_a_resize_start_with_the_next_round() -> None:
     switched = said(KIND_RESIZE, Share(0, 1), SECOND, 90_000, write_resize(Resize(ResizeEvent.SWITCHED, 1, 1)))
     over = [*VERDICTS, said(KIND_OUTCOME, TWO, SECOND, 91_000), switched]
-    found = status({0: answers(0, 1_010)}, over)
+    found = status({0: responses(0, 1_010)}, over)
     assert (found.shards, found.waits_for) == (1, "")
     assert [one.rounds_behind for one in found.answering] == [0]
     assert "shard 0    starts with the next round" in status_lines(found)
@@ -98,7 +98,7 @@ def test_shards_after_a_resize_start_with_the_next_round() -> None:
 
 def test_a_round_waits_for_shards_until_they_have_confirmed() -> None:
     both = {
-        number: answers(number, 1_010, said(KIND_CANDIDATES, Share(number, 2), SECOND, 90_020)) for number in (0, 1)
+        number: responses(number, 1_010, said(KIND_CANDIDATES, Share(number, 2), SECOND, 90_020)) for number in (0, 1)
     }
     found = status(both)
     assert (found.waits_for, [one.rounds_behind for one in found.answering]) == ("shards 0, 1", [0, 0])
@@ -112,7 +112,7 @@ def test_a_response_to_an_abandoned_larger_round_does_not_count() -> None:
     verdicts = [*VERDICTS[:2], named(larger, 80_000), named(SECOND, 90_000)]
     first = said(KIND_CANDIDATES, Share(0, 2), larger, 80_020)
     second = said(KIND_CANDIDATES, Share(1, 2), SECOND, 90_020)
-    found = status({0: answers(0, 1_010, first), 1: answers(1, 1_010, second)}, verdicts)
+    found = status({0: responses(0, 1_010, first), 1: responses(1, 1_010, second)}, verdicts)
     assert (found.waits_for, [one.rounds_behind for one in found.answering]) == ("shard 0", [1, 0])
     assert [one.answered for one in found.answering] == [FIRST.end, SECOND.end]
 
@@ -153,7 +153,7 @@ def test_new_shards_show_their_rate_and_the_time_left() -> None:
 
     asked = said(KIND_RESIZE, TWO, SECOND, 90_000, write_resize(Resize(ResizeEvent.REQUESTED, 3, 1)))
     matches = {
-        0: [filled(0, 12, 98_000), *answers(0, 1_010), filled(0, 12, 99_000, True)],
+        0: [filled(0, 12, 98_000), *responses(0, 1_010), filled(0, 12, 99_000, True)],
         1: [filled(1, 2, 97_000), filled(1, 10, 99_000)],
         2: [filled(2, 2, 1_000)],
     }

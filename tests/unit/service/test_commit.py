@@ -235,17 +235,17 @@ async def test_a_partition_without_a_producer_was_handed_over_and_commits_nothin
 
 
 class SlowGroup:
-    """A consumer whose group answers offset commits when `answers` is set, with `failure` if there is one."""
+    """A consumer whose group answers offset commits when `responses` is set, with `failure` if there is one."""
 
     def __init__(self, steps: list[str], failure: Exception | None) -> None:
         self._steps, self._failure = steps, failure
-        self.answers = asyncio.Event()
+        self.responses = asyncio.Event()
 
     def assignment(self) -> set[TopicPartition]:
         return {PARTITION}
 
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
-        await self.answers.wait()
+        await self.responses.wait()
         self._steps.append(f"offset {offsets[PARTITION]}")
         if self._failure is not None:
             raise self._failure
@@ -270,7 +270,7 @@ async def test_at_least_once_sends_the_next_pages_while_an_offset_is_committed(f
         await producer.answered.wait()
     assert steps == ["delivered"] * 3
     assert not finished, "pages are in flight until their offset is committed"
-    group.answers.set()
+    group.responses.set()
     assert await owned.drained(5)
     await asyncio.sleep(0)
     assert len(finished) == 3

@@ -20,7 +20,7 @@ class Consumer:
     def __init__(self) -> None:
         self.assigned = set(PARTITIONS)
         self.requests: list[dict[TopicPartition, int]] = []
-        self.answers: list[asyncio.Future[None]] = []
+        self.responses: list[asyncio.Future[None]] = []
 
     def assignment(self) -> set[TopicPartition]:
         return self.assigned
@@ -28,8 +28,8 @@ class Consumer:
     async def commit(self, offsets: dict[TopicPartition, int]) -> None:
         assert offsets.keys() <= self.assigned
         self.requests.append(offsets)
-        self.answers.append(asyncio.get_running_loop().create_future())
-        await self.answers[-1]
+        self.responses.append(asyncio.get_running_loop().create_future())
+        await self.responses[-1]
 
 
 async def settled() -> None:
@@ -61,12 +61,12 @@ async def test_what_comes_while_a_request_is_on_its_way_goes_in_the_next_one(
     (first,) = await asked(commits, {0: 5})
     others = await asked(commits, {1: 7, 2: 9})
     assert consumer.requests == [{PARTITIONS[0]: 5}]
-    consumer.answers[0].set_result(None)
+    consumer.responses[0].set_result(None)
     await settled()
     assert first.done()
     assert consumer.requests[1:] == [{PARTITIONS[1]: 7, PARTITIONS[2]: 9}]
     assert not any(task.done() for task in others)
-    consumer.answers[1].set_result(None)
+    consumer.responses[1].set_result(None)
     await asyncio.gather(first, *others)
 
 
@@ -74,11 +74,11 @@ async def test_what_comes_while_a_request_is_on_its_way_goes_in_the_next_one(
 async def test_a_failed_request_is_told_to_its_own_waiters_alone(consumer: Consumer, commits: OffsetCommits) -> None:
     (first,) = await asked(commits, {0: 5})
     (second,) = await asked(commits, {1: 7})
-    consumer.answers[0].set_exception(CommitFailedError())
+    consumer.responses[0].set_exception(CommitFailedError())
     await settled()
     with pytest.raises(CommitFailedError):
         await first
-    consumer.answers[1].set_result(None)
+    consumer.responses[1].set_result(None)
     await second
 
 
@@ -87,10 +87,10 @@ async def test_a_partition_of_another_worker_fails_alone(consumer: Consumer, com
     (first,) = await asked(commits, {0: 5})
     own, lost = await asked(commits, {1: 7, 2: 9})
     consumer.assigned.remove(PARTITIONS[2])
-    consumer.answers[0].set_result(None)
+    consumer.responses[0].set_result(None)
     await settled()
     assert consumer.requests[1:] == [{PARTITIONS[1]: 7}]
-    consumer.answers[1].set_result(None)
+    consumer.responses[1].set_result(None)
     await asyncio.gather(first, own)
     with pytest.raises(IllegalStateError, match="was revoked"):
         await lost
@@ -101,7 +101,7 @@ async def test_a_waiter_that_gives_up_takes_no_other_along(consumer: Consumer, c
     gives_up, stays = await asked(commits, {0: 5, 1: 7})
     gives_up.cancel()
     await settled()
-    consumer.answers[0].set_result(None)
+    consumer.responses[0].set_result(None)
     await stays
     assert consumer.requests == [{PARTITIONS[0]: 5, PARTITIONS[1]: 7}]
 
@@ -110,7 +110,7 @@ async def test_a_waiter_that_gives_up_takes_no_other_along(consumer: Consumer, c
 async def test_an_unanswered_request_ends_with_the_worker(consumer: Consumer, commits: OffsetCommits) -> None:
     (first,) = await asked(commits, {0: 5})
     (second,) = await asked(commits, {1: 7})
-    assert not consumer.answers[0].done()
+    assert not consumer.responses[0].done()
     await asyncio.wait_for(commits.close(), 10)
     for task in (first, second):
         with pytest.raises(asyncio.CancelledError):
@@ -126,10 +126,10 @@ async def test_an_offset_that_was_given_up_is_not_sent_when_the_partition_is_bac
     given_up.cancel()
     await settled()
     (other,) = await asked(commits, {2: 9})
-    consumer.answers[0].set_result(None)
+    consumer.responses[0].set_result(None)
     await settled()
     assert consumer.requests == [{PARTITIONS[1]: 5}, {PARTITIONS[2]: 9}]
-    consumer.answers[1].set_result(None)
+    consumer.responses[1].set_result(None)
     await asyncio.gather(slow, other)
 
 

@@ -189,7 +189,7 @@ def test_rounds_grow_again_little_by_little_behind_one_that_was_too_large(setup:
 @pytest.mark.parametrize("setup", [(1, 4)], indirect=True)
 def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(setup: Setup) -> None:
     opened = setup.named()
-    pages, answers = len(opened.round.signatures), setup.steps.responses
+    pages, responses = len(opened.round.signatures), setup.steps.responses
     first, better = (Speculation(np.full(pages, indexed), no_flags()) for indexed in (False, True))
 
     def walks(shard: int, speculation: Any) -> Any:
@@ -199,18 +199,18 @@ def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(s
 
     met = [heard(KIND_CANDIDATES, shard, opened.range, 7 + shard) for shard in range(2)]
     for one in met:
-        answers.add(one)
+        responses.add(one)
     assert setup.run(setup.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0, 1], "nobody has confirmed"
     said = write_confirmations(
         ShardConfirmations(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None), combined_checksum(met), 0
     )
     for shard in range(2):
-        answers.add(heard(KIND_CONFIRMATIONS, shard, opened.range, body=said))
+        responses.add(heard(KIND_CONFIRMATIONS, shard, opened.range, body=said))
     opened.shard_candidates, opened.speculation = [cast("Any", None)] * 2, better
     for shard in range(2):
-        answers.add(walks(shard, first))
-    answers.add(walks(1, better))
+        responses.add(walks(shard, first))
+    responses.add(walks(1, better))
     assert setup.run(setup.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0], "it has walked under the first guess alone"
 

@@ -409,7 +409,7 @@ async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_er
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     commits: list[list[int]] = []
-    answer = asyncio.Event()
+    response = asyncio.Event()
 
     class Group:
         def assignment(self) -> set[TopicPartition]:
@@ -417,7 +417,7 @@ async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_er
 
         async def commit(self, offsets: dict[TopicPartition, int]) -> None:
             commits.append([partition.partition for partition in offsets])
-            await answer.wait()
+            await response.wait()
             if 99 in commits[-1]:
                 raise KafkaTimeoutError
 
@@ -438,7 +438,7 @@ async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_er
     await several_turns()
     later = [asyncio.create_task(starts.begin(TopicPartition("pages", number))) for number in range(3, 50)]
     await several_turns()
-    answer.set()
+    response.set()
     failed = await asyncio.gather(*begun, return_exceptions=True)
     assert all(isinstance(each, KafkaTimeoutError) for each in failed)
     assert set(await asyncio.gather(*later)) == {5}

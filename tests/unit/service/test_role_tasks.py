@@ -160,15 +160,15 @@ class Answers:
 @pytest.mark.timeout(30)
 async def test_an_http_port_that_can_no_longer_judge_ends_with_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would otherwise take requests and never answer them."""
-    answers = Answers()
+    responses = Answers()
 
     async def serve(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(server, "JudgeThread", lambda *_: answers)
+    monkeypatch.setattr(server, "JudgeThread", lambda *_: responses)
     monkeypatch.setattr(server._Server, "serve", serve)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         with pytest.raises(StateError, match="is broken"):
             await server._serve(ServeSettings(), listening, cast("Any", None), 1, adds=False, refreshes=False)
-    assert answers.closed
+    assert responses.closed

@@ -64,8 +64,8 @@ async def test_a_resize_makes_no_shard_warn_of_a_wrong_configuration(monkeypatch
         encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED, log=LOG),
         encode_round_record(KIND_REQUEST, DIGEST, Share(0, 2), RANGE, ASK, log=LOG),
     ]
-    answer = encode_round_record(KIND_TOO_LARGE, DIGEST, Share(0, 2), RANGE, log=LOG)
-    found, warned = await read(monkeypatch, 2, *resize, answer)
+    response = encode_round_record(KIND_TOO_LARGE, DIGEST, Share(0, 2), RANGE, log=LOG)
+    found, warned = await read(monkeypatch, 2, *resize, response)
     assert ([one.record.kind for one in found], warned) == ([KIND_REQUEST, KIND_TOO_LARGE], [])
     found, warned = await read(monkeypatch, 4, *resize)
     assert (found, warned) == ([], [])

@@ -208,9 +208,9 @@ async def test_long_bodies_are_parsed_in_a_thread_and_the_event_loop_goes_on(siz
         metrics, settings = ServeMetrics(), ServeSettings()
         capacity, turns = Capacity(2**30, 1, "bytes"), Turns(8, port.clients)
         judging = JudgeEndpoint("/v1/lookup", settings, port, metrics, capacity, turns, read)
-        answer = asyncio.create_task(judging._judged(b" " * size, ""))
-        while not answer.done():
+        response = asyncio.create_task(judging._judged(b" " * size, ""))
+        while not response.done():
             others.append(len(others))
-            await asyncio.wait({answer}, timeout=0.001)
-        assert orjson.loads(await answer)["id"] == f"of {size}"
+            await asyncio.wait({response}, timeout=0.001)
+        assert orjson.loads(await response)["id"] == f"of {size}"
     assert (parsed_in[0] is not threading.current_thread()) == in_thread

@@ -249,9 +249,9 @@ def test_requests_that_come_together_are_judged_together(asking: HttpPort) -> No
     before = asking.metric("spotsieve_serve_batch_pages_count")
     pages = [{"url": f"https://a.example/{number}", "body": f"<p>{article(number)}</p>"} for number in range(60)]
     with ThreadPoolExecutor(20) as clients:
-        answers = list(clients.map(lambda page: asking.ask("/v1/lookup", page)[1], pages))
-    assert [one["url"] for one in answers] == [page["url"] for page in pages]
-    assert [one["known"] for one in answers] == [number in (1, 2) for number in range(60)]
+        responses = list(clients.map(lambda page: asking.ask("/v1/lookup", page)[1], pages))
+    assert [one["url"] for one in responses] == [page["url"] for page in pages]
+    assert [one["known"] for one in responses] == [number in (1, 2) for number in range(60)]
     assert asking.metric("spotsieve_serve_batch_pages_count") - before < 60
     assert asking.metric("spotsieve_serve_waiting_pages") == 0
 

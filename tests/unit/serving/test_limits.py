@@ -75,7 +75,7 @@ def refused(port: HttpPort, reason: str) -> float:
     return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
 
 
-def answer(port: HttpPort, *parts: bytes) -> tuple[int, str]:
+def response(port: HttpPort, *parts: bytes) -> tuple[int, str]:
     """Send bytes, and read the status and the error of the response."""
     with socket.create_connection(("127.0.0.1", port.number), timeout=SECONDS) as client:
         for part in parts:
@@ -101,7 +101,7 @@ def test_a_head_beyond_a_limit_is_refused_in_one_sentence(
     port: HttpPort, parts: tuple[bytes, ...], status: int, says: str, reason: str
 ) -> None:
     before = refused(port, reason)
-    got, error = answer(port, *parts)
+    got, error = response(port, *parts)
     assert got == status
     assert says in error
     assert refused(port, reason) == before + 1

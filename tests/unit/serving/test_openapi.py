@@ -63,7 +63,7 @@ def test_the_document_of_a_port_with_a_token_lets_a_generated_client_send_it(tmp
 def test_generated_requests_get_the_answers_that_are_described(port: HttpPort, path: str, mode: GenerationMode) -> None:
     schema = schemathesis.openapi.from_dict(openapi_document(ServeSettings(), adds=True))
     operation = schema[path]["POST" if path in POSTS else "GET"]
-    answers = set[int]()
+    responses = set[int]()
 
     @settings(
         max_examples=20 if path in POSTS else 2,
@@ -76,12 +76,12 @@ def test_generated_requests_get_the_answers_that_are_described(port: HttpPort, p
     @given(operation.as_strategy(generation_mode=mode))
     def send(case: Case[Any]) -> None:
         response = case.call_and_validate(base_url=f"http://127.0.0.1:{port.number}", checks=CHECKS)
-        answers.add(response.status_code)
+        responses.add(response.status_code)
 
     send()
     if mode is WRONG:
-        assert answers <= {400, 413, 415, 422}, "nothing that is described as wrong is judged"
+        assert responses <= {400, 413, 415, 422}, "nothing that is described as wrong is judged"
     else:
         # A time, or base64, is text to the document, and may still be none.
-        assert 200 in answers
-        assert answers <= {200, 422}
+        assert 200 in responses
+        assert responses <= {200, 422}

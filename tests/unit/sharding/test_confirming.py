@@ -134,21 +134,21 @@ def test_what_is_said_counts_for_the_very_answers_that_were_heard() -> None:
         body = write_confirmations(confirms_of([], []), combined_checksum(of), RANGE.first_number)
         return heard(KIND_CONFIRMATIONS, shard, 0, body)
 
-    answers, first = ShardResponses(2), [heard(KIND_CANDIDATES, shard, 7 + shard) for shard in range(2)]
-    answers.add(first[0])
-    assert answers.confirmed(RANGE) is None
-    assert answers.missing(RANGE, confirmations=True) == [1]
-    answers.add(first[1])
-    assert answers.missing(RANGE, confirmations=True) == [0, 1]
+    responses, first = ShardResponses(2), [heard(KIND_CANDIDATES, shard, 7 + shard) for shard in range(2)]
+    responses.add(first[0])
+    assert responses.confirmed(RANGE) is None
+    assert responses.missing(RANGE, confirmations=True) == [1]
+    responses.add(first[1])
+    assert responses.missing(RANGE, confirmations=True) == [0, 1]
     for shard in range(2):
-        answers.add(confirmed(shard, first))
-    assert answers.confirmed(RANGE) is not None
-    assert answers.missing(RANGE, confirmations=True) == []
+        responses.add(confirmed(shard, first))
+    assert responses.confirmed(RANGE) is not None
+    assert responses.missing(RANGE, confirmations=True) == []
     other = heard(KIND_CANDIDATES, 1, 9)
-    answers.add(other)
-    assert answers.confirmed(RANGE) is None, "that was said of another answer"
-    assert answers.missing(RANGE, confirmations=True) == [0, 1]
-    answers.add(confirmed(1, [first[0], other]))
-    assert answers.missing(RANGE, confirmations=True) == [0]
-    answers.add(confirmed(0, [first[0], other]))
-    assert [one.record.share.number for one in answers.confirmed(RANGE) or ()] == [0, 1]
+    responses.add(other)
+    assert responses.confirmed(RANGE) is None, "that was said of another answer"
+    assert responses.missing(RANGE, confirmations=True) == [0, 1]
+    responses.add(confirmed(1, [first[0], other]))
+    assert responses.missing(RANGE, confirmations=True) == [0]
+    responses.add(confirmed(0, [first[0], other]))
+    assert [one.record.share.number for one in responses.confirmed(RANGE) or ()] == [0, 1]

@@ -57,9 +57,9 @@ PARTS = st.sampled_from(FIELDS + LINES)
 
 
 def test_a_message_that_is_sent_again_is_a_copy_and_an_answer_is_none() -> None:
-    lamps, mills, answer = ("\n\n".join(STORIES[story]) for story in (("English", 1), ("English", 2), ("German", 1)))
+    lamps, mills, response = ("\n\n".join(STORIES[story]) for story in (("English", 1), ("English", 2), ("German", 1)))
     quoted = "\n".join(f"> {line}" for line in mills.split("\n"))
-    messages = (("ann", lamps), ("bob", lamps), ("carl", mills), ("dora", f"{quoted}\n\n{answer}"))
+    messages = (("ann", lamps), ("bob", lamps), ("carl", mills), ("dora", f"{quoted}\n\n{response}"))
     with Deduplicator() as crawl:
         kinds = [
             crawl.add(
