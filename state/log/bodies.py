@@ -1,5 +1,7 @@
 """Encodes and decodes the bodies of two record kinds: pages to forget (kind 2) and log handovers (kind 5).
 
+It also has the sources that begin the body of a record of signatures (state/log/pages_body.py).
+
 state/log/record.py encodes the record around the body. All integers are little endian.
 
     forget = pages u32, page*
@@ -26,9 +28,13 @@ from typing import NamedTuple
 import xxhash
 
 from spotsieve.state.format.meta import MAX_ENTRIES
+from spotsieve.state.index import CommitMark
 from spotsieve.state.removal import ForgottenPage
 from spotsieve.stream.base.batches import batches
+from spotsieve.stream.base.signature import Signatures
 
+LENGTH = struct.Struct("<H")
+"""The length of a source in a body of signatures."""
 _COUNT = struct.Struct("<I")
 _PAGE = struct.Struct("<QiqHI")
 _WITH_HOST = 1 << 31
@@ -131,3 +137,24 @@ def decode_handover_body(body: bytes) -> Handover:
     if closed > 1 or not name:
         raise ValueError
     return Handover(bool(closed), name, offset)
+
+
+def sources_of(signatures: Signatures, committed: Sequence[CommitMark]) -> list[str]:
+    """Return the sources of the pages, then the sources that only marks name."""
+    named = dict.fromkeys(mark.source for mark in committed)
+    return [*signatures.sources, *(source for source in named if source not in signatures.sources)]
+
+
+def source_bytes(sources: Sequence[str]) -> int:
+    """Return the size of these sources in a body."""
+    return sum(LENGTH.size + len(source.encode()) for source in sources)
+
+
+def read_sources(body: bytes | memoryview, count: int, at: int) -> tuple[list[str], int]:
+    """Return the sources that begin at a place of a body, and the next place. Raises ValueError, struct.error."""
+    sources = list[str]()
+    for _ in range(count):
+        (length,) = LENGTH.unpack_from(body, at)
+        sources.append(str(body[at + LENGTH.size : at + LENGTH.size + length], "utf-8"))
+        at += LENGTH.size + length
+    return sources, at

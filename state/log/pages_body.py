@@ -28,9 +28,12 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import literal_unroll
 from numpy.typing import NDArray
 
+from spotsieve.state.format.buckets import write_word
 from spotsieve.state.index import CommitMark
+from spotsieve.state.log.bodies import LENGTH, read_sources, source_bytes, sources_of
 from spotsieve.stream.base.arrays import ByteTexts, ascending_in_rows, bounds_of, sizes_of, text_lengths
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page import PageId
@@ -58,7 +61,6 @@ MAX_MARKS = 4096
 
 _COUNTS = struct.Struct("<IHHHBI")
 _MARK = struct.Struct("<Hiq")
-_LENGTH = struct.Struct("<H")
 _KNOWN_STATUS = np.isin(np.arange(256), tuple(SignatureStatus))
 _OFFSET_BYTES = 8
 
@@ -101,7 +103,8 @@ _COLUMNS = (
 """The columns in the order of their bits."""
 _COLUMN_BYTES = sum(column.bytes for column in _COLUMNS)
 """Size of a page in all columns."""
-_DTYPES = tuple(np.dtype(column.dtype) for column in _COLUMNS)
+_BYTES = tuple(np.dtype(column.dtype).itemsize for column in _COLUMNS)
+"""The size of a number in each column."""
 _UNCOUNTED = attrgetter(*[column.name for column in _COLUMNS[:11]])  # the columns before the sizes of ragged ones
 _BOUNDS = attrgetter("features_bounds", "blocks_bounds", "titles_bounds")
 _RAGGED = {"features": ("<u8", MAX_FEATURES), "blocks": ("<u8", MOST_BLOCKS), "titles": ("<u2", MOST_TITLE_WORDS)}
@@ -114,28 +117,24 @@ _COUNT_BYTES, _SAMPLE_BYTES = 1, 6
 
 def encode_pages(signatures: Signatures, committed: Sequence[CommitMark]) -> bytes:
     """Write the body of a record of signatures. Raises ValueError for a page or marks that no record can hold."""
-    words = signatures.sketch.shape[1]
+    words, sources = signatures.sketch.shape[1], sources_of(signatures, committed)
     _check_sizes(signatures, words, len(committed))
-    sources = _sources(signatures, committed)
     number = {source: row for row, source in enumerate(sources)}
     marks = [_MARK.pack(number[mark.source], mark.partition, mark.offset) for mark in committed]
     named = [source.encode() for source in sources]
-    columns = [np.asarray(*made).tobytes() for made in zip(_columns(signatures), _DTYPES, strict=True)]
-    present = [raw != bytes(len(raw)) for raw in columns]
-    mask = sum(bit << place for place, bit in enumerate(present))
+    most = (_OFFSET_BYTES + _COLUMN_BYTES) * len(signatures) + signatures.features.nbytes + signatures.sketch.nbytes
+    buffer = np.empty(most + _text_bytes(signatures), np.uint8)
+    columns, sketch = _columns(signatures), signatures.sketch.reshape(-1)
+    mask, size = _write_columns(
+        columns, signatures.offset, signatures.features, sketch, *_TEXTS(signatures)[:-1], buffer
+    )
     of_marks = len(sources) - len(signatures.sources)
     return b"".join(
         (
             _COUNTS.pack(len(signatures), len(signatures.sources), of_marks, len(marks), words, mask),
-            *(part for source in named for part in (_LENGTH.pack(len(source)), source)),
+            *(part for source in named for part in (LENGTH.pack(len(source)), source)),
             *marks,
-            np.ascontiguousarray(signatures.offset, "<i8").tobytes(),
-            *(raw for raw, there in zip(columns, present, strict=True) if there),
-            np.ascontiguousarray(signatures.features, "<u8").tobytes(),
-            np.ascontiguousarray(signatures.sketch, "<u8").tobytes(),
-            np.ascontiguousarray(signatures.blocks, "<u8").tobytes(),
-            *_sample_columns(signatures),
-            np.ascontiguousarray(signatures.titles, "<u2").tobytes(),
+            buffer[:size].tobytes(),
             *signatures.urls,
             *signatures.labels,
         )
@@ -148,7 +147,7 @@ def decode_pages(body: bytes) -> tuple[Signatures, tuple[CommitMark, ...]]:
     Raises ValueError, struct.error or IndexError if the columns differ from the declared ones, or are invalid.
     """
     pages, source_count, of_marks, mark_count, words, mask = _COUNTS.unpack_from(body)
-    sources, at = _read_sources(body, source_count + of_marks, mask)
+    sources, at = read_sources(body, source_count + of_marks, _COUNTS.size)
     committed = tuple(_mark(body, at + number * _MARK.size, sources) for number in range(mark_count))
     at += mark_count * _MARK.size
     raw = bytearray(body)  # Writable columns, like the columns of sign(): kernels are compiled for one type.
@@ -186,7 +185,7 @@ def may_name(body: memoryview, name: bytes, page_id: PageId | None) -> bool:
     Raises ValueError, struct.error or IndexError if these columns differ from the declared ones.
     """
     pages, source_count, of_marks, mark_count, _, mask = _COUNTS.unpack_from(body)
-    _, at = _read_sources(body, source_count + of_marks, mask)
+    _, at = read_sources(body, source_count + of_marks, _COUNTS.size)
     at += mark_count * _MARK.size
     offset = np.frombuffer(body, "<i8", pages, at)
     columns, at = _read_columns(body, pages, mask, at + offset.nbytes)
@@ -207,7 +206,7 @@ def split(
     URLs and labels are cut to MAX_URL_BYTES here, at a whole UTF-8 character. A part holds at least one page.
     """
     of_marks = marks_bytes(signatures, committed)
-    room = max_bytes - frame_bytes - _COUNTS.size - _source_bytes(signatures.sources) - of_marks
+    room = max_bytes - frame_bytes - _COUNTS.size - source_bytes(signatures.sources) - of_marks
     if _surely_fits(signatures, room):
         yield signatures
         return
@@ -236,19 +235,23 @@ def split(
 
 def _surely_fits(signatures: Signatures, room: int) -> bool:
     """Whether a record of all pages fits in `room` bytes even with every column, and no URL is cut."""
-    pages, rest = len(signatures), (signatures.features, signatures.sketch, signatures.blocks, signatures.titles)
-    texts = [len(text) for texts in (signatures.urls, signatures.labels) for text in texts]
-    most = pages * (_OFFSET_BYTES + _COLUMN_BYTES) + sum(texts) + sum(column.nbytes for column in rest)
-    most += _COUNT_BYTES * len(signatures.blocks) + _SAMPLE_BYTES * len(signatures.samples)
+    pages, texts = len(signatures), [*map(len, signatures.urls), *map(len, signatures.labels)]
+    most = pages * (_OFFSET_BYTES + _COLUMN_BYTES) + sum(texts) + signatures.features.nbytes + signatures.sketch.nbytes
+    most += _text_bytes(signatures)
     return pages > 0 and most <= room and max(texts) <= MAX_URL_BYTES
+
+
+def _text_bytes(signatures: Signatures) -> int:
+    texts = signatures.blocks.nbytes + signatures.titles.nbytes
+    return texts + _COUNT_BYTES * len(signatures.blocks) + _SAMPLE_BYTES * len(signatures.samples)
 
 
 def marks_bytes(signatures: Signatures, committed: Sequence[CommitMark]) -> int:
     """Return the number of bytes that these marks add to the record of the pages."""
     if not committed:
         return 0
-    of_marks = _sources(signatures, committed)[len(signatures.sources) :]
-    return _MARK.size * len(committed) + _source_bytes(of_marks)
+    of_marks = sources_of(signatures, committed)[len(signatures.sources) :]
+    return _MARK.size * len(committed) + source_bytes(of_marks)
 
 
 def cut_url(text: bytes) -> bytes:
@@ -259,13 +262,13 @@ def cut_url(text: bytes) -> bytes:
 
 
 def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
-    text = (signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS)
-    fault = _fault(signatures.offset, *_BOUNDS(signatures), *text, *_TEXTS(signatures))
+    text = signatures.source, len(signatures.sources), signatures.status, _KNOWN_STATUS, *_TEXTS(signatures)
+    fault = _fault(signatures.offset, signatures.features, *_BOUNDS(signatures), *text)
     if words > MAX_SKETCH_WORDS or fault == _FEATURES:
         raise ValueError(f"a page has at most {MAX_SKETCH_WORDS} sketch words and {MAX_FEATURES} features")
     if fault == _BLOCKS:
         raise ValueError(f"a page has at most {MOST_BLOCKS} blocks and {MOST_TITLE_WORDS} title words")
-    if fault == _OFFSET or not ascending_in_rows(signatures.features, signatures.features_bounds):
+    if fault == _OFFSET:
         raise ValueError("a page has an offset from 0 on, and features that ascend")
     if marks > MAX_MARKS:
         raise ValueError(f"a record has at most {MAX_MARKS} marks, got {marks}")
@@ -277,12 +280,13 @@ def _check_sizes(signatures: Signatures, words: int, marks: int) -> None:
 
 
 _FEATURES, _BLOCKS, _OFFSET, _TEXT = range(1, 5)
-"""The rules that a page can break: most features, most blocks and title words, least offset, and the text."""
+"""The rules that a page can break: most features, most blocks and title words, least offset and ascending features, and
+the text."""
 
 
 @kernel
-def _fault(offset, feature_bounds, block_bounds, title_bounds, *text):
-    # offset: int64[n]  *_bounds: int64[n + 1]  text: the parameters of _sound
+def _fault(offset, features, feature_bounds, block_bounds, title_bounds, *text):
+    # offset: int64[n]  features: uint64[m]  *_bounds: int64[n + 1]  text: the parameters of _sound
     # ->  int64, the rule that a page breaks, or 0
     for page in range(len(offset)):
         if feature_bounds[page + 1] - feature_bounds[page] > MAX_FEATURES:
@@ -292,23 +296,16 @@ def _fault(offset, feature_bounds, block_bounds, title_bounds, *text):
             return _BLOCKS
         if offset[page] < 0:
             return _OFFSET
+        for place in range(feature_bounds[page] + 1, feature_bounds[page + 1]):
+            if features[place] <= features[place - 1]:
+                return _OFFSET
     return 0 if _sound(*text) else _TEXT
 
 
-def _sources(signatures: Signatures, committed: Sequence[CommitMark]) -> list[str]:
-    """Return the sources of the pages, then the sources that only marks name."""
-    named = dict.fromkeys(mark.source for mark in committed)
-    return [*signatures.sources, *(source for source in named if source not in signatures.sources)]
-
-
-def _source_bytes(sources: Sequence[str]) -> int:
-    return sum(_LENGTH.size + len(source.encode()) for source in sources)
-
-
 def _columns(signatures: Signatures) -> tuple[NDArray[Any], ...]:
-    """Return the columns that may be left out, in the order of their bits."""
+    """Return the columns that may be left out, in the order of their bits, without the rows of their pages."""
     return (
-        *_UNCOUNTED(signatures),
+        *[column if column.ndim == 1 else column.reshape(-1) for column in _UNCOUNTED(signatures)],
         *(sizes_of(bounds) for bounds in _BOUNDS(signatures)),
         text_lengths(signatures.urls),
         text_lengths(signatures.labels),
@@ -324,20 +321,10 @@ def _mark(body: bytes, at: int, sources: Sequence[str]) -> CommitMark:
     return CommitMark(sources[source], partition, offset)
 
 
-def _read_sources(body: bytes | memoryview, count: int, mask: int) -> tuple[list[str], int]:
-    """Return all sources of a body, and the next place in the body. Raises ValueError, struct.error."""
-    if mask >> len(_COLUMNS):
-        raise ValueError
-    at, sources = _COUNTS.size, list[str]()
-    for _ in range(count):
-        (length,) = _LENGTH.unpack_from(body, at)
-        sources.append(str(body[at + _LENGTH.size : at + _LENGTH.size + length], "utf-8"))
-        at += _LENGTH.size + length
-    return sources, at
-
-
 def _read_columns(raw: bytearray | memoryview, pages: int, mask: int, at: int) -> tuple[dict[str, NDArray[Any]], int]:
     """Return the columns that may be left out, and the next place in the body. Raises ValueError for missing bytes."""
+    if mask >> len(_COLUMNS):
+        raise ValueError
     columns: dict[str, NDArray[Any]] = {}
     for place, column in enumerate(_COLUMNS):
         if mask >> place & 1:
@@ -362,14 +349,6 @@ def _ragged(
     return numbers, bounds, at + numbers.nbytes
 
 
-def _sample_columns(signatures: Signatures) -> tuple[bytes, bytes, bytes]:
-    """Return the stored columns of samples: their numbers by block, hashes and positions."""
-    samples, counts = signatures.samples, np.zeros(len(signatures.blocks), np.uint8)
-    _count_samples(signatures.blocks_bounds, samples, signatures.samples_bounds, counts)
-    hashes, positions = samples >> np.uint64(HASH_SHIFT), samples >> np.uint64(POSITION_SHIFT)
-    return counts.tobytes(), hashes.astype("<u4").tobytes(), positions.astype("<u2").tobytes()
-
-
 def _read_samples(
     raw: bytearray, blocks: NDArray[np.uint64], block_bounds: NDArray[np.int64], at: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
@@ -390,11 +369,35 @@ def _shingle_width(block):  # uint64 -> int64
 
 
 @kernel
-def _count_samples(block_bounds, samples, sample_bounds, counts):
-    # block_bounds, sample_bounds: int64[n + 1]  samples: uint64[s]  ->  counts: uint8[b], of each block
-    for page in range(len(block_bounds) - 1):
+def _write_columns(columns, offset, features, sketch, blocks, block_bounds, samples, sample_bounds, titles, buffer):
+    # columns: of _columns  sketch: uint64[n * w]  the others: columns of Signatures
+    # ->  buffer: uint8[...], a body from the offsets on, without its texts; returns the bits of columns, and its size
+    at, mask, column_at = _put(offset, 8, buffer, 0), 0, 0
+    for column in literal_unroll(columns):
+        end = _put(column, _BYTES[column_at], buffer, at)
+        if buffer[at:end].any():
+            mask, at = mask | 1 << column_at, end
+        column_at += 1  # noqa: SIM113 - numba unrolls only a loop over the columns themselves.
+    for words in (features, sketch, blocks):
+        at = _put(words, 8, buffer, at)
+    hashes = at + len(blocks)
+    positions = hashes + 4 * len(samples)
+    buffer[at:hashes] = 0
+    for page in range(len(offset)):
         for place in range(sample_bounds[page], sample_bounds[page + 1]):
-            counts[block_bounds[page] + place_of(samples[place])] += np.uint8(1)
+            buffer[at + block_bounds[page] + place_of(samples[place])] += np.uint8(1)
+            write_word(buffer, hashes + 4 * place, 4, samples[place] >> np.uint64(HASH_SHIFT))
+            write_word(buffer, positions + 2 * place, 2, samples[place] >> np.uint64(POSITION_SHIFT))
+    return mask, _put(titles, 2, buffer, positions + 2 * len(samples))
+
+
+@inlined
+def _put(column, size, buffer, at):
+    # column: [m], whole numbers  size: int64, bytes of each  ->  buffer: uint8[...]; returns the next place
+    for row in range(len(column)):
+        write_word(buffer, at, size, np.uint64(column[row]))
+        at += size
+    return at
 
 
 @kernel

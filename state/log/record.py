@@ -86,7 +86,7 @@ NO_PAGES = Signatures(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogRecord:
     """A decoded record.
 
