@@ -168,7 +168,7 @@ class EntryPlaces(NamedTuple):
     last_outcome: OutcomeRef | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class IndexUpdate:
     """The changes of a state by one record.
 

@@ -18,8 +18,12 @@ from spotsieve.stream.sign.fingerprints.permuted_tables import BARE_TAGS, KEY_BI
 
 def encode_keys(numbers: NDArray[np.uint64]) -> list[bytes]:
     """Write numbers: uint64[n] -> n keys of 8 bytes, big endian, so that RocksDB keeps them in numeric order."""
-    keys: list[bytes] = numbers.astype(">u8").view("V8").tolist()
+    keys: list[bytes] = numbers.astype(_BIG_ENDIAN).view(_KEY).tolist()
     return keys
+
+
+_BIG_ENDIAN, _KEY = np.dtype(">u8"), np.dtype("V8")
+"""The dtypes of keys, because NumPy takes as long to read their names as to convert a few numbers."""
 
 
 def decode_keys(keys: Sequence[bytes]) -> NDArray[np.uint64]:

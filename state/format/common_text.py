@@ -61,7 +61,7 @@ def encode_changes(table: CommonText, windows: CommonWindows) -> bytes:
 
 def put_windows(table: CommonText, windows: CommonWindows) -> None:
     """Write windows into a table."""
-    _windows(table.slots)[windows.numbers] = windows.slots
+    _put_windows(table.slots, windows.numbers, windows.slots)
 
 
 def is_base_due(changed: int) -> bool:
@@ -95,6 +95,14 @@ def read_common_text(items: Iterable[tuple[bytes, bytes]]) -> StoredCommonText:
             raise CorruptRecord("common", key, rule)
         number, changed = number + 1, changed + len(value)
     return StoredCommonText(table, number, changed)
+
+
+@kernel
+def _put_windows(slots, numbers, windows):
+    # numbers: int64[k]  windows: uint64[k, COMMON_WINDOW]  ->  slots: uint64[COMMON_SLOTS]
+    for place in range(len(numbers)):
+        first = numbers[place] * COMMON_WINDOW
+        slots[first : first + COMMON_WINDOW] = windows[place]
 
 
 @kernel

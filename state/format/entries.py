@@ -6,7 +6,6 @@ version, the length and the references. StoredEntries decodes the entries of one
 
 import struct
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -35,7 +34,6 @@ from spotsieve.stream.base.errors import CorruptRecord
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import CandidateColumns, DistinctiveText, Entry, no_features
-from spotsieve.stream.sign.text.machine import copy_bytes
 
 ENTRY_VERSION = 5
 RANKED_VERSION = 6
@@ -49,7 +47,7 @@ DISTINCTIVE_TEXT = 0x4000
 """The bit of the URL length that marks an entry with a distinctive text: every entry of a scheme with host memories."""
 _SOURCE = struct.Struct("<I")
 _SOURCE_AT = 2
-_URL_BYTES_AT = 26
+_EVENT_TIME_AT, _URL_BYTES_AT, _HOST_AT, _FEATURE_COUNT_AT = 18, 26, 30, 38
 _HEAD_BYTES = ENTRY.size
 _SIZES = "must have the length and the source that it declares"
 _EITHER = " or ".join(map(str, ENTRY_VERSIONS))
@@ -197,24 +195,23 @@ def decode_compared(keys: Sequence[bytes], values: Sequence[bytes], with_feature
     Raises CorruptRecord, which names the first entry that is cut, or whose version or sketch size differs.
     """
     heads = _read_heads(keys, values)
-    features, spans = no_features(len(heads))
+    features, spans = no_features(len(values))
     if with_features:
-        features, spans = _read_features(keys, values, heads["sketch"].shape[1], heads["url_bytes"].tolist())
-    host, feature_count, sketch = (heads[name].copy() for name in ("host", "feature_count", "sketch"))
-    return CandidateColumns(host, feature_count, sketch, features, spans)
+        features, spans = _read_features(keys, values, heads.sketch.shape[1], heads.url_bytes.tolist())
+    return CandidateColumns(heads.host, heads.feature_count, heads.sketch, features, spans)
 
 
 def decode_event_times(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.int64]:
     """Read the event times of e entries -> int64[e], milliseconds. Raises CorruptRecord as decode_compared does."""
-    return _read_heads(keys, values)["event_time_ms"].astype(np.int64)
+    return _read_heads(keys, values).event_time_ms
 
 
 def decode_ranks(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.uint64]:
     """Read the ranks of e entries -> uint64[e]. Raises CorruptRecord, also for an entry without a rank."""
     heads = _read_heads(keys, values)
-    if heads.dtype.names is None or "rank" not in heads.dtype.names:
+    if heads.version != RANKED_VERSION:
         raise CorruptRecord("entries", keys[0], f"must be version {RANKED_VERSION}, with the rank of its page")
-    return heads["rank"].astype(np.uint64)
+    return heads.rank
 
 
 def decode_distinctive_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> DistinctiveText:
@@ -224,17 +221,17 @@ def decode_distinctive_texts(keys: Sequence[bytes], values: Sequence[bytes]) -> 
     """
     texts, count = byte_texts(values), len(values)
     raw, bounds = np.frombuffer(texts.raw, np.uint8), texts.bounds
-    starts, (sample, blocks, titles) = np.empty(count, np.int64), np.zeros((3, count + 1), np.int64)
-    sizes = np.zeros((3, count), np.uint8)
+    starts, sample = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
+    blocks, titles = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     wrong = _measure_distinctive_texts(raw, bounds, starts, sample, blocks, titles)
     if wrong >= 0:
         rule = f"must be version {_EITHER} and have the length that it declares"
         raise CorruptRecord("entries", keys[wrong], rule)
     own = DistinctiveText(
         np.zeros(count, np.uint16),
-        sizes[0],
-        sizes[1],
-        sizes[2],
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
         np.zeros(count, np.uint32),
         np.empty(sample[-1], np.uint16),
         sample,
@@ -276,17 +273,39 @@ def _places_of(value: bytes, words: int, url_bytes: int) -> _Places:
     return _Places(features, at, url, url_bytes & ~(FEATURED | DISTINCTIVE_TEXT))
 
 
-def _read_heads(keys: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.void]:
+class _Heads(NamedTuple):
+    """The fixed parts of e entries. version: of all of them  rank: 0 if entries have none"""
+
+    version: int
+    event_time_ms: NDArray[np.int64]
+    url_bytes: NDArray[np.uint16]
+    host: NDArray[np.uint64]
+    feature_count: NDArray[np.uint32]
+    sketch: NDArray[np.uint64]
+    rank: NDArray[np.uint64]
+
+
+def _read_heads(keys: Sequence[bytes], values: Sequence[bytes]) -> _Heads:
     """Read the fixed parts of e entries. Raises CorruptRecord if the layout of one differs from the first."""
-    version, words = (values[0][0], values[0][1]) if values and len(values[0]) > 1 else (ENTRY_VERSION, 0)
-    layout, texts = _entry_head(version, words), byte_texts(values)
-    heads = np.empty((len(values), layout.itemsize), np.uint8)
-    wrong = _gather_heads(np.frombuffer(texts.raw, np.uint8), texts.bounds, version, words, heads)
+    texts, count = byte_texts(values), len(values)
+    first = int(texts.bounds[0])
+    has_both = count and texts.bounds[1] - first > 1
+    version, words = (texts.raw[first], texts.raw[first + 1]) if has_both else (ENTRY_VERSION, 0)
+    heads = _Heads(
+        version,
+        np.empty(count, np.int64),
+        np.empty(count, np.uint16),
+        np.empty(count, np.uint64),
+        np.empty(count, np.uint32),
+        np.empty((count, words), np.uint64),
+        np.zeros(count, np.uint64),
+    )
+    wrong = _fill_heads(np.frombuffer(texts.raw, np.uint8), texts.bounds, words, *heads)
     if wrong >= 0 or version not in ENTRY_VERSIONS:
         known = version if version in ENTRY_VERSIONS else _EITHER
         rule = f"must be version {known} with a sketch of {words} words, as another entry has"
         raise CorruptRecord("entries", keys[max(wrong, 0)], rule)
-    return heads.view(layout)[:, 0]
+    return heads
 
 
 def _read_features(
@@ -305,15 +324,23 @@ def _read_features(
 
 
 @kernel
-def _gather_heads(raw, bounds, version, words, heads):
-    # raw: uint8[...], the entries  bounds: int64[e + 1]  version, words: int64, of all entries  ->  heads: uint8[e, h]
+def _fill_heads(raw, bounds, words, version, event_time_ms, url_bytes, host, feature_count, sketch, rank):
+    # raw: uint8[...], the entries  bounds: int64[e + 1]  version, words: int64, of all entries
+    # ->  the fields of _Heads after `version`
     # returns the first entry that is cut, or has another version or sketch size, or -1
-    size, to, from_ = heads.shape[1], heads.ctypes.data, raw.ctypes.data
-    for entry in range(len(heads)):
+    rank_at = _HEAD_BYTES + 8 * words
+    size = rank_at + (8 if version == RANKED_VERSION else 0)
+    for entry in range(len(host)):
         at = bounds[entry]
         if bounds[entry + 1] - at < size or raw[at] != version or raw[at + 1] != words:
             return entry
-        copy_bytes(to + entry * size, from_ + at, size)
+        event_time_ms[entry] = np.int64(read_word(raw, at + _EVENT_TIME_AT, 8))
+        url_bytes[entry], host[entry] = read_word(raw, at + _URL_BYTES_AT, 2), read_word(raw, at + _HOST_AT, 8)
+        feature_count[entry] = read_word(raw, at + _FEATURE_COUNT_AT, 4)
+        for word in range(words):
+            sketch[entry, word] = read_word(raw, at + _HEAD_BYTES + 8 * word, 8)
+        if size > rank_at:
+            rank[entry] = read_word(raw, at + rank_at, 8)
     return -1
 
 
@@ -349,27 +376,6 @@ def _measure_distinctive_texts(raw, bounds, starts, sample, blocks, titles):
         if at + tail != end:
             return entry
     return -1
-
-
-@cache
-def _entry_head(version: int, words: int) -> np.dtype[np.void]:
-    rank = [("rank", "<u8")] if version == RANKED_VERSION else []
-    return np.dtype(
-        [
-            ("version", "u1"),
-            ("words", "u1"),
-            ("source", "<u4"),
-            ("partition", "<i4"),
-            ("offset", "<i8"),
-            ("event_time_ms", "<i8"),
-            ("url_bytes", "<u2"),
-            ("label_bytes", "<u2"),
-            ("host", "<u8"),
-            ("feature_count", "<u4"),
-            ("sketch", "<u8", (words,)),
-            *rank,
-        ]
-    )
 
 
 def page_ids(keys: Sequence[bytes], values: Sequence[bytes | None], sources: Sequence[str]) -> list[PageId | None]:

@@ -18,7 +18,7 @@ from spotsieve.state.index import IndexUpdate
 from spotsieve.stream.base.arrays import byte_texts
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.page_text import ENTRY_BLOCKS, ENTRY_SAMPLES
-from spotsieve.stream.base.signature import no_distinctive_texts
+from spotsieve.stream.base.signature import DistinctiveText, no_distinctive_texts
 from spotsieve.stream.sign.text.words import MOST_TITLE_WORDS
 
 MOST_NUMBERS = ENTRY_SAMPLES, ENTRY_BLOCKS, MOST_TITLE_WORDS
@@ -282,7 +282,7 @@ def write_entries(
     """
     signatures, pages = index_update.signatures, index_update.pages
     urls, labels = byte_texts(signatures.urls), byte_texts(signatures.labels)
-    columns = _Pages(
+    columns = (
         signatures.partition,
         signatures.offset,
         signatures.event_time_ms,
@@ -298,7 +298,7 @@ def write_entries(
         labels.bounds,
     )
     own = no_distinctive_texts() if index_update.learned is None else index_update.learned.own
-    buffer, bounds, most = _encode(columns, own, pages, sources, layout)
+    buffer, bounds, most = _encode(columns, (*own,), pages, sources, (*layout,))
     if not len(buffer) and len(pages):
         what = "sampled hashes, blocks and title words"
         raise ValueError(f"a distinctive text has {most} {what}, of at most {MOST_NUMBERS}")
@@ -307,9 +307,11 @@ def write_entries(
 
 @kernel
 def _encode(columns, own, pages, sources, layout):
-    # columns: _Pages  own: DistinctiveText, of the f indexed pages  pages: int64[f]  sources: uint32[f]
-    # layout: EntryLayout  ->  the entries: uint8[...], none if a page has too many numbers; their bounds: int64[f + 1]
-    # and the greatest numbers of hashes, blocks and title words of a page
+    # columns, own, layout: the fields of _Pages, of the DistinctiveText of the f indexed pages, and of EntryLayout
+    # pages: int64[f]  sources: uint32[f]
+    # ->  the entries: uint8[...], none if a page has too many numbers; their bounds: int64[f + 1], and the greatest
+    # numbers of hashes, blocks and title words of a page
+    columns, own, layout = _Pages(*columns), DistinctiveText(*own), EntryLayout(*layout)
     bounds = np.zeros(len(pages) + 1, np.int64)
     samples, blocks, titles = _measure(columns, own, pages, layout, bounds)
     sound = samples <= MOST_NUMBERS[0] and blocks <= MOST_NUMBERS[1] and titles <= MOST_NUMBERS[2]

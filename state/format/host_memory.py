@@ -65,7 +65,7 @@ def encode_memories(memories: HostMemories) -> list[bytes | None]:
 
     Raises ValueError if a memory breaks the rules that decode_memories checks.
     """
-    buffer, ends, wrong = _encode(memories)
+    buffer, ends, wrong = _encode((*memories,))
     if wrong >= 0:
         raise ValueError(f"the memory of host {int(memories.hosts[wrong]):016x} {_RULE}")
     raw = buffer.tobytes()
@@ -80,11 +80,10 @@ def decode_memories(hosts: NDArray[np.uint64], values: Sequence[bytes | None]) -
     raw = np.frombuffer(b"".join([value for value in values if value is not None]), np.uint8)
     ends = bounds_of([0 if value is None else len(value) for value in values])
     wrong = next((place for place, value in enumerate(values) if value == b""), -1)
-    memories: HostMemories
-    memories, wrong = _decode(hosts, raw, ends, wrong)
+    *columns, wrong = _decode(hosts, raw, ends, wrong)
     if wrong >= 0:
         raise CorruptRecord("hosts", encode_keys(hosts[wrong : wrong + 1])[0], _RULE)
-    return memories
+    return HostMemories(hosts, *columns)
 
 
 def last_learned(hosts: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.uint64]:
@@ -98,7 +97,7 @@ def last_learned(hosts: Sequence[bytes], values: Sequence[bytes]) -> NDArray[np.
 @kernel
 def _decode(hosts, raw, ends, wrong):
     # hosts: uint64[h]  raw: uint8[...]  ends: int64[h + 1], of the values  wrong: int64, an invalid value, or -1
-    # ->  HostMemories, and the first invalid value, or -1
+    # ->  the fields of HostMemories after `hosts`, and the first invalid value, or -1
     count = len(hosts)
     item_bounds, word_bounds = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     if wrong < 0:
@@ -126,13 +125,14 @@ def _decode(hosts, raw, ends, wrong):
         for host in range(count):
             if wrong < 0 and written[host + 1] != ends[host + 1]:
                 wrong = host
-    return memories, wrong
+    return *memories[1:], wrong
 
 
 @kernel
 def _encode(memories):
-    # memories: HostMemories of h hosts  ->  the values: uint8[...], their bounds: int64[h + 1], and the first host
-    # whose memory breaks a rule, or -1
+    # memories: the fields of HostMemories of h hosts
+    # ->  the values: uint8[...], their bounds: int64[h + 1], and the first host whose memory breaks a rule, or -1
+    memories = HostMemories(*memories)
     ends = np.zeros(len(memories.hosts) + 1, np.int64)
     wrong = _first_fault(memories, ends)
     buffer = np.empty(ends[-1] if wrong < 0 else 0, np.uint8)

@@ -63,9 +63,8 @@ class StoredBuckets:
     def put(self, batch: Batch, keys: NDArray[np.uint64], buckets: Buckets) -> None:
         """Put the whole contents of buckets into the batch, and drop the loaded buckets."""
         self._loaded, self._values = self._loaded[:0], []
-        filled = sizes_of(buckets.bounds) > 0
-        names, values = encode_keys(keys), encode_buckets(keys, buckets)
-        if filled.all():
+        names, values, filled = encode_keys(keys), encode_buckets(keys, buckets), sizes_of(buckets.bounds) > 0
+        if False not in filled.tolist():
             batch.put("buckets", names, values)
             return
         batch.put("buckets", list(compress(names, filled)), list(compress(values, filled)))

@@ -15,7 +15,6 @@ MOST_BYTES = 8 * 2**20
 MOST_ENTRIES = 2**16
 """Places in the two hash tables. Three in four may be taken."""
 _MISSING = -1
-_NO_ENTRIES = byte_texts(())
 
 
 class _Half(NamedTuple):
@@ -48,11 +47,12 @@ class EntryCache:
 
         read: function that reads missing entries by their numbers: uint64[m]
         """
-        found = np.empty(len(numbers), np.int64)
-        missing = numbers[found == _MISSING] if _find(self._new, self._old, numbers, found) else numbers[:0]
-        others = byte_texts(read(missing)) if len(missing) else _NO_ENTRIES
-        bounds = np.zeros(len(numbers) + 1, np.int64)
-        laid = _lay(self._new, self._old, numbers, found, np.frombuffer(others.raw, np.uint8), others.bounds, bounds)
+        found, bounds = np.empty(len(numbers), np.int64), np.zeros(len(numbers) + 1, np.int64)
+        halves = (*self._new,), (*self._old,)
+        missing, laid = _read(*halves, numbers, found, bounds)
+        if missing:
+            others = byte_texts(read(numbers[found == _MISSING]))
+            laid = _lay(*halves, numbers, found, np.frombuffer(others.raw, np.uint8), others.bounds, bounds)
         if self._new.taken[2]:
             self._new, self._old = self._old, self._new
             _clear(self._new)
@@ -103,6 +103,14 @@ def _keep(half, number, raw, start, end):  # _Half, uint64, uint8[...], int64, i
 
 
 @kernel
+def _read(new, old, numbers, found, bounds):
+    # new, old: the fields of _Half  numbers: uint64[e]  ->  found: int64[e], by _find; returns the number of missing
+    # entries, and the result of _lay if there are none
+    missing, others = _find(_Half(*new), _Half(*old), numbers, found), np.empty(0, np.uint8)
+    return missing, others if missing else _lay(new, old, numbers, found, others, np.zeros(1, np.int64), bounds)
+
+
+@part
 def _find(new, old, numbers, found):
     # new, old: _Half  numbers: uint64[e]  ->  found: int64[e], the place in the new half, or the size of the new half
     # + the place in the old half, or _MISSING; returns the number of missing entries
@@ -119,9 +127,11 @@ def _find(new, old, numbers, found):
 
 @kernel
 def _lay(new, old, numbers, found, others, other_bounds, bounds):
-    # new, old: _Half  numbers: uint64[e]  found: int64[e], from _find  others: uint8[...], the missing entries
+    # new, old: the fields of _Half  numbers: uint64[e]  found: int64[e], from _find
+    # others: uint8[...], the missing entries
     # other_bounds: int64[m + 1]  ->  new: gets all entries, as far as there is room  bounds: int64[e + 1]
     # returns the concatenated bytes of all entries
+    new, old = _Half(*new), _Half(*old)
     places, other = len(new.number), 0
     for entry in range(len(numbers)):
         at = found[entry]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from spotsieve.state.format.meta import pending_verdict_key
 from spotsieve.state.index import CommitMark, IndexUpdate
+from spotsieve.stream.base.arrays import filled
 from spotsieve.stream.base.page import PageId
 
 
@@ -52,11 +53,14 @@ class SourceNumbers:
             known = self._numbers.get(text)
             return new.setdefault(text, len(self.texts) + len(new)) if known is None else known
 
-        texts, named = index_update.signatures.sources, index_update.signatures.source[index_update.pages].tolist()
+        texts, learned = index_update.signatures.sources, index_update.learned
+        pending = [page_id[0] for page_id in learned.page_ids] if learned else []
+        only = self._numbers.get(texts[0]) if len(texts) == 1 else None
+        if only is not None and not pending:
+            return SourceAssignment(filled(len(index_update.pages), only, np.uint32), [], [])
+        named = index_update.signatures.source[index_update.pages].tolist()
         number_of = {source: numbered(texts[source]) for source in dict.fromkeys(named)}
-        pending_verdicts = (
-            [numbered(page_id[0]) for page_id in index_update.learned.page_ids] if index_update.learned else []
-        )
+        pending_verdicts = list(map(numbered, pending))
         return SourceAssignment(
             np.array([number_of[source] for source in named], np.uint32), pending_verdicts, list(new)
         )

@@ -358,8 +358,9 @@ class State:
         self, batch: Batch, index_update: IndexUpdate, sources: NDArray[np.uint32], new: Sequence[str]
     ) -> None:
         """Put the indexed pages and the new sources into the batch. sources: uint32[f], source numbers of the pages"""
-        numbers = range(len(self.sources), len(self.sources) + len(new))
-        batch.put("sources", [number.to_bytes(8, "big") for number in numbers], list(map(encode_source, new)))
+        if new:
+            numbers = range(len(self.sources), len(self.sources) + len(new))
+            batch.put("sources", [number.to_bytes(8, "big") for number in numbers], list(map(encode_source, new)))
         if len(index_update.pages):
             batch.put("entries", encode_keys(index_update.numbers), encode_entries(index_update, sources))
 

@@ -55,6 +55,15 @@ def kernel(function: Callable[..., Any]) -> Any:
     return compiled
 
 
+def plain_tuples(value: Any) -> Any:
+    """A named tuple of arrays, and all named tuples in it, as plain tuples.
+
+    Kernels that one page calls take plain tuples, and make named tuples of them: numba takes 1 us to recognise the type
+    of a named tuple of five arrays, and 0.3 us for the same plain tuple.
+    """
+    return tuple(map(plain_tuples, value)) if isinstance(value, tuple) else value
+
+
 @cache
 def source_digest(module: str) -> bytes:
     """The SHA-256 of the sources of a module of this package and of the modules that it imports: names and contents.

@@ -102,10 +102,10 @@ class BodyBatch:
 def lay_out(pages: Sequence[Page]) -> BodyBatch:
     """Concatenate the bodies of pages into one padded buffer."""
     bodies = [page.body if page.judgeable else b"" for page in pages]
-    bounds = bounds_of(np.fromiter(map(len, bodies), np.int64, len(bodies)))
+    bounds = bounds_of(list(map(len, bodies)))
     bodies.append(bytes(KERNEL_PADDING_BYTES))
     buffer = np.frombuffer(b"".join(bodies), np.uint8)
-    markup = np.fromiter((page.markup for page in pages), np.uint8, len(pages))
+    markup = np.array([page.markup for page in pages], np.uint8)
     return BodyBatch(buffer, bounds, markup)
 
 

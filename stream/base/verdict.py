@@ -190,7 +190,7 @@ def marks_of_pages(pages: Sequence[NDArray[np.bool_] | None]) -> TemplateMarks:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdicts:
     """Verdicts of n pages.
 

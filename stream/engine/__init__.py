@@ -41,7 +41,7 @@ from spotsieve.stream.sign.schemes.registry import salted, scheme_in_scope
 LOGGER = logging.getLogger("spotsieve")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ApplyResult:
     """Verdicts of one applied record, and numbers for metrics.
 
@@ -137,7 +137,8 @@ class Engine:
             return forget(state, record, offset)
         if record.handover is not None and record.handover.closed:
             raise closed_log_error(self.log_name, offset, record.handover.log)
-        if record.foreign or any(body is not None for body in (record.configuration, record.skips, record.handover)):
+        moves = record.skips is not None or record.handover is not None
+        if record.foreign or record.configuration is not None or moves:
             return self._move_past(record, offset)
         parts, updates = list[Verdicts](), list[IndexUpdate]()
         self._poison = {}
@@ -233,13 +234,14 @@ def _apply_result(
     """Combine the runs of one record. cap: postings of a full bucket"""
     grown = [sizes_of(index_update.buckets.bounds) for index_update in updates]
     sizes = grown[0] if len(grown) == 1 else np.concatenate([np.empty(0, np.int64), *grown])
+    full = np.count_nonzero(sizes >= cap) if len(sizes) else 0
     return ApplyResult(
         record,
         concatenate(parts),
-        sum(len(index_update.pages) for index_update in updates),
-        sum(index_update.capped for index_update in updates),
+        sum([len(index_update.pages) for index_update in updates]),
+        sum([index_update.capped for index_update in updates]),
         sizes,
-        int(np.count_nonzero(sizes >= cap)),
+        int(full),
         again,
     )
 

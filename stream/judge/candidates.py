@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spotsieve.state.index import Buckets
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.judge.rules import Candidate
-from spotsieve.stream.judge.slots import Slots, indexed_postings
+from spotsieve.stream.judge.slots import Postings, Slots
 from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
 NEVER = np.iinfo(np.int64).max
@@ -56,8 +56,8 @@ def find_candidates(slots: Slots, buckets: Buckets, candidate_limit: int, final:
     candidate_limit: maximum number of candidates per page; decisive keys have no limit
     final: kinds of decisive keys (KeyKind) that end the search of a page
     """
-    pairs: CandidatePairs = _merge_kernel(slots, indexed_postings(buckets), candidate_limit, final)
-    return pairs
+    columns = buckets.bounds, buckets.numbers, buckets.inlines
+    return CandidatePairs(*_merge_kernel((*slots,), *columns, candidate_limit, final))
 
 
 @inlined
@@ -126,9 +126,10 @@ def _set_cursor(slots, postings, slot, at, cursors):  # Slots, Postings, int64, 
 
 
 @kernel
-def _merge_kernel(slots, postings, candidate_limit, final):
-    # slots: Slots  postings: Postings  candidate_limit: int64  final: uint8
-    # -> CandidatePairs
+def _merge_kernel(slots, bucket_bounds, entries, inlines, candidate_limit, final):
+    # slots: the fields of Slots  bucket_bounds, entries, inlines: the fields of Buckets  candidate_limit: int64,
+    # final: uint8, as in find_candidates  -> the fields of CandidatePairs
+    slots, postings = Slots(*slots), Postings(bucket_bounds[:-1], bucket_bounds[1:], entries, inlines)
     pages, most = len(slots.bounds) - 1, _most_pairs(slots, postings, candidate_limit, final)
     cursors = Cursors(np.empty(len(slots.bucket), np.int64), np.empty(len(slots.bucket), np.int64))
     bounds, cut_at = np.zeros(pages + 1, np.int64), np.full(pages, NEVER)
@@ -154,4 +155,4 @@ def _merge_kernel(slots, postings, candidate_limit, final):
             if pair.proof & final:
                 break
     bounds[pages] = count
-    return CandidatePairs(bounds, numbers[:count], proof[:count], kinds[:count], distance[:count], cut_at)
+    return bounds, numbers[:count], proof[:count], kinds[:count], distance[:count], cut_at

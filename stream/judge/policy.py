@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import IndexedEntries, IndexedPages
+from spotsieve.stream.base.arrays import filled
 from spotsieve.stream.base.jit import inlined
 from spotsieve.stream.base.page import PageId, ranks_of
 from spotsieve.stream.base.settings.model import Settings
@@ -148,8 +149,8 @@ class UrlRelations(NamedTuple):
 
 def no_urls(pages: int, entries: int) -> UrlRelations:
     """The relations of pages and entries where URLs do not affect the verdict."""
-    none, scope = np.full(pages + entries, _NONE), np.zeros(pages + entries, np.uint64)
-    return UrlRelations(none[:pages], none[:pages], scope[:pages], none[pages:], none[pages:], scope[pages:])
+    own, indexed = filled(pages, _NONE, np.int64), filled(entries, _NONE, np.int64)
+    return UrlRelations(own, own, np.zeros(pages, np.uint64), indexed, indexed, np.zeros(entries, np.uint64))
 
 
 def urls_of(

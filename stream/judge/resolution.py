@@ -22,7 +22,7 @@ from spotsieve.stream.judge.rules import (
     supersedes,
     weigh,
 )
-from spotsieve.stream.judge.slots import Postings, Slots, indexed_postings, no_postings
+from spotsieve.stream.judge.slots import Postings, Slots, no_postings
 from spotsieve.stream.sign.schemes import Confirmations, Scheme
 
 CHUNK_PAGES = 64
@@ -311,14 +311,15 @@ def grown_buckets(buckets: Buckets, postings: Postings, entry: NDArray[np.int64]
     postings: the added postings, by page index
     entry: int64[n], the entry number of each page
     """
-    grown, *contents = _grow_kernel(indexed_postings(buckets), postings, entry)
+    grown, *contents = _grow_kernel(buckets.bounds, buckets.numbers, buckets.inlines, (*postings,), entry)
     return grown, Buckets(*contents)
 
 
 @kernel
-def _grow_kernel(indexed, added, entry):
-    # indexed, added: Postings  entry: int64[n]
-    # -> int64[c], buckets that received postings, and the fields of Buckets
+def _grow_kernel(bucket_bounds, entries, entry_inlines, added, entry):
+    # bucket_bounds, entries, entry_inlines: the fields of Buckets, before the record  added: the fields of Postings
+    # entry: int64[n]  -> int64[c], buckets that received postings, and the fields of Buckets
+    indexed, added = Postings(bucket_bounds[:-1], bucket_bounds[1:], entries, entry_inlines), Postings(*added)
     grown, count, most = np.empty(len(added.first), np.int64), 0, 0
     for bucket in range(len(added.first)):
         if added.end[bucket] > added.first[bucket]:

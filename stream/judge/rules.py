@@ -40,7 +40,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
-from spotsieve.stream.base.arrays import filled
 from spotsieve.stream.base.jit import inlined, kernel
 from spotsieve.stream.base.verdict import KeyKind, Reason
 from spotsieve.stream.judge.policy import ANY_KIND, APART, KEEP_FIRST, SAME_URL, Policy, Preference
@@ -118,15 +117,25 @@ class OriginalSearch(NamedTuple):
     recrawl: NDArray[np.bool_]
 
 
+_NO_NUMBER, _NO_SCORE, _NO_PREFERENCE = np.array([NOBODY], np.int64), np.array([np.nan]), np.array([-np.inf])
+_FIRST_REASON = np.array([_NEAR])
+"""The columns of a page before its search that are not 0."""
+
+
 def empty_search(pages: int) -> OriginalSearch:
     """The state of the search before its first page. A kernel would take 1 us for each array that it returns."""
-    number, replaced = filled((2, pages), NOBODY, np.int64)
-    distance, proof, found_by = np.zeros((3, pages), np.uint8)
-    cut, recrawl = np.zeros((2, pages), np.bool_)
-    score, preference = filled(pages, np.nan, np.float64), filled(pages, -np.inf, np.float64)
-    reason, compared = filled(pages, _NEAR, np.uint8), np.zeros(pages, np.int64)
     return OriginalSearch(
-        number, distance, score, proof, found_by, reason, compared, cut, replaced, preference, recrawl
+        _NO_NUMBER.repeat(pages),
+        np.zeros(pages, np.uint8),
+        _NO_SCORE.repeat(pages),
+        np.zeros(pages, np.uint8),
+        np.zeros(pages, np.uint8),
+        _FIRST_REASON.repeat(pages),
+        np.zeros(pages, np.int64),
+        np.zeros(pages, np.bool_),
+        _NO_NUMBER.repeat(pages),
+        _NO_PREFERENCE.repeat(pages),
+        np.zeros(pages, np.bool_),
     )
 
 

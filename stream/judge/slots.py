@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spotsieve.state.index import Buckets
-from spotsieve.stream.base.arrays import bounds_of, distinct_places
+from spotsieve.stream.base.arrays import ascending, bounds_of, places_of_distinct
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import SignatureStatus
 from spotsieve.stream.base.verdict import KeyKind
@@ -66,23 +65,25 @@ def slots_of(probes: Probes, status: NDArray[np.uint8]) -> tuple[NDArray[np.uint
 
     status: uint8[n] (SignatureStatus). A PARTIAL page is indexed under its digest only, whatever the scheme
     """
-    keys, bucket = distinct_places(probes.keys)
-    kind, cap = _kinds_and_caps(probes.keys, probes.bounds, probes.cap, status, _KIND_OF_TAG)
+    keys, bucket, kind, cap = _slots_kernel(
+        ascending(probes.keys), probes.keys, probes.bounds, probes.cap, status, _KIND_OF_TAG
+    )
     slots = (probes.bounds, bucket, probes.inline, probes.limit, probes.decisive, cap, kind, probes.least_shared)
     return keys, Slots(*slots)
 
 
 @kernel
-def _kinds_and_caps(keys, bounds, cap, status, kind_of_tag):
-    # keys: uint64[m]  bounds: int64[n + 1]  cap: int64[m]  status: uint8[n]  kind_of_tag: uint8[256]
-    # ->  kind: uint8[m]  cap: int64[m], of Slots
+def _slots_kernel(ordered, keys, bounds, cap, status, kind_of_tag):
+    # ordered, keys: uint64[m], ascending and as probed  bounds: int64[n + 1]  cap: int64[m]  status: uint8[n],
+    # kind_of_tag: uint8[256]  ->  the distinct keys, uint64[u], and bucket, kind and cap of Slots
+    distinct, bucket = places_of_distinct(ordered, keys)
     kinds, caps = np.empty(len(keys), np.uint8), cap.copy()
     for page in range(len(status)):
         for slot in range(bounds[page], bounds[page + 1]):
             kinds[slot] = kind_of_tag[keys[slot] >> np.uint64(KEY_BITS)]
             if status[page] == _PARTIAL and kinds[slot] != _BODY:
                 caps[slot] = NOT_INDEXED
-    return kinds, caps
+    return distinct, bucket, kinds, caps
 
 
 def kinds_of(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
@@ -90,15 +91,13 @@ def kinds_of(keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
     return _KIND_OF_TAG[(keys >> np.uint64(KEY_BITS)).astype(np.uint8)]
 
 
-def indexed_postings(buckets: Buckets) -> Postings:
-    """The postings that were indexed before the record."""
-    return Postings(buckets.bounds[:-1], buckets.bounds[1:], buckets.numbers, buckets.inlines)
-
-
 def no_postings(bucket: NDArray[np.int64], buckets: int) -> Postings:
     """Empty buckets, each with room for all pages of the record that have its key. bucket: of Slots"""
-    first = bounds_of(np.bincount(bucket, minlength=buckets))[:buckets]
-    return Postings(first, first.copy(), *np.empty((2, len(bucket)), np.uint64))
+    # Mostly each key of a page is a key of no other page in the record.
+    first = (
+        np.arange(buckets) if len(bucket) == buckets else bounds_of(np.bincount(bucket, minlength=buckets))[:buckets]
+    )
+    return Postings(first, first.copy(), np.empty(len(bucket), np.uint64), np.empty(len(bucket), np.uint64))
 
 
 def _kinds_of_tags() -> NDArray[np.uint8]:

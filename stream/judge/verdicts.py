@@ -4,12 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY
+from spotsieve.stream.base.arrays import filled
 from spotsieve.stream.base.jit import kernel
 from spotsieve.stream.base.signature import FINGERPRINTED, Entry, Signatures, SignatureStatus
 from spotsieve.stream.base.verdict import Kind, Reason, TemplateMarks, Verdicts
 from spotsieve.stream.judge.indexed import IndexedOriginals
 from spotsieve.stream.judge.resolution import Resolution
-from spotsieve.stream.judge.rules import reason_of
+from spotsieve.stream.judge.rules import OriginalSearch, reason_of
 from spotsieve.stream.sign.schemes import Scheme
 
 _NOVEL, _DUPLICATE, _UNCHECKED = (np.uint8(kind) for kind in (Kind.NOVEL, Kind.DUPLICATE, Kind.UNCHECKED))
@@ -44,8 +45,13 @@ def verdicts_of(
             itself[page] = True
         else:
             originals[page] = entry
-    kind, reason, score, found_by, distance, by_proof, replaces_one, any_of_both = _verdict_kernel(
-        signatures.status, _REASON_OF_STATUS, itself, indexed.found, resolution.found
+    # A kernel would take 1 us for each array that it returns.
+    kind, reason, score = np.empty(pages, np.uint8), np.empty(pages, np.uint8), filled(pages, np.nan, np.float64)
+    found_by, distance = np.zeros(pages, np.uint8), np.zeros(pages, np.uint8)
+    by_proof, replaces_one = np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
+    any_of_both = _verdict_kernel(
+        *(signatures.status, _REASON_OF_STATUS, itself, (*indexed.found,), (*resolution.found,)),
+        *(kind, reason, score, found_by, distance, by_proof, replaces_one),
     )
     replaces: tuple[Entry | None, ...] = (None,) * pages
     if any_of_both:
@@ -57,17 +63,15 @@ def verdicts_of(
 
 
 @kernel
-def _verdict_kernel(status, of_status, itself, indexed, within):
+def _verdict_kernel(status, of_status, itself, indexed, within, *columns):
     # status: uint8[n]  of_status: uint8[...], reasons by SignatureStatus  itself: bool[n], the original of the page is
-    # the page itself  indexed, within: OriginalSearch
-    # -> kind, reason: uint8[n]  score: float64[n], nan if no pair was confirmed  found_by, distance: uint8[n]
+    # the page itself  indexed, within: the fields of OriginalSearch
+    # -> columns: kind, reason: uint8[n]  score: float64[n], nan if no pair was confirmed  found_by, distance: uint8[n]
     # by_proof: bool[n], the score is to be computed from the distance  replaces: bool[n], the page supersedes another
-    # one; and whether by_proof or replaces is true for any page
-    pages = len(status)
-    kind, reason, found_by = np.empty(pages, np.uint8), np.empty(pages, np.uint8), np.zeros(pages, np.uint8)
-    score, distance = np.full(pages, np.nan), np.zeros(pages, np.uint8)
-    by_proof, replaces = np.zeros(pages, np.bool_), np.zeros(pages, np.bool_)
-    for page in range(pages):
+    # one; returns whether by_proof or replaces is true for any page
+    indexed, within, any_of_both = OriginalSearch(*indexed), OriginalSearch(*within), False
+    kind, reason, score, found_by, distance, by_proof, replaces = columns
+    for page in range(len(status)):
         judged = status[page] == FINGERPRINTED
         kind[page], reason[page] = _NOVEL if judged else _UNCHECKED, of_status[status[page]]
         found = indexed if indexed.number[page] != NOBODY else within
@@ -75,22 +79,23 @@ def _verdict_kernel(status, of_status, itself, indexed, within):
             kind[page], reason[page] = _DUPLICATE, reason_of(found.proof[page], found.reason[page])
             by_proof[page], distance[page] = found.proof[page] != 0, found.distance[page]
             score[page], found_by[page] = found.score[page], found.found_by[page]
+            any_of_both |= by_proof[page]
         elif found.number[page] != NOBODY and judged:
             reason[page] = _FIRST_ATTEMPT
         if kind[page] != _NOVEL:
             continue
         replaces[page] = indexed.replaced[page] != NOBODY or within.replaced[page] != NOBODY
+        any_of_both |= replaces[page]
         if reason[page] == _NO_MATCH and replaces[page]:
             reason[page] = _LONGER
         elif reason[page] == _NO_MATCH and (indexed.recrawl[page] or within.recrawl[page]):
             reason[page] = _RECRAWL
-    return kind, reason, score, found_by, distance, by_proof, replaces, by_proof.any() or replaces.any()
+    return any_of_both
 
 
 def _accepted(signatures: Signatures, indexed: IndexedOriginals, resolution: Resolution) -> list[tuple[int, Entry]]:
     """The pages that have an original, each with its original: an indexed page or a page of this record."""
-    from_state = (indexed.found.number != NOBODY).nonzero()[0]
-    found = list[tuple[int, Entry]]()
+    found, from_state = list[tuple[int, Entry]](), (indexed.found.number != NOBODY).nonzero()[0]
     if len(from_state):
         found.extend(zip(from_state.tolist(), indexed.entries(indexed.found.number[from_state]), strict=True))
     for page, number in enumerate(resolution.found.number.tolist()):

@@ -5,6 +5,7 @@ memory there is no log and no directory, and closing the engine leaves nothing b
 """
 
 import logging
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -69,6 +70,8 @@ MakeEngine = Callable[[State, LocalLog], Engine]
 MEMORY_LOG_NAME = "memory"
 """The name of the log in messages of the engine in memory."""
 _MEMORY_WRITER = bytes(16)
+_LOOK_SECONDS = 0.02
+"""The least time between two looks for a request of a checkpoint: a requester asks again after longer."""
 
 
 class PreparedPages(NamedTuple):
@@ -202,7 +205,7 @@ class LocalEngine:
         text = verdict_settings_text(settings)
         self._digest = settings_digest(text)
         self._writer = uuid.uuid4().bytes
-        self._sequence = 0
+        self._sequence, self._next_look = 0, 0.0
         self.others, self._with_marks = others, with_marks
         salt = salt_from(settings.index)
         self._log, self.notices = open_log(directory)
@@ -286,7 +289,10 @@ class LocalEngine:
 
     def judge_prepared(self, prepared: PreparedPages) -> Iterator[Verdicts]:
         """Log and judge a micro-batch. The verdicts come in one or more parts."""
-        self.answer_requests()
+        now = time.monotonic()
+        if now >= self._next_look:  # Pages that are added one by one share a look.
+            self._next_look = now + _LOOK_SECONDS
+            self.answer_requests()
         return prepared.verdicts(self._apply)
 
     def _apply(self, signatures: Signatures) -> Verdicts:
@@ -310,7 +316,7 @@ class LocalEngine:
         return self.engine.with_marks(applied.verdicts, applied.record.signatures)
 
     def answer_requests(self) -> None:
-        """Make a checkpoint if another process requests one. Judging also does this before each batch."""
+        """Make a checkpoint if another process requests one. Judging also does this before batches."""
         if self._requests.waiting():
             self._requests.answer()
 

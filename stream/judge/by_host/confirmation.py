@@ -35,7 +35,7 @@ from spotsieve.stream.sign.schemes import HostThresholds
 from spotsieve.stream.sign.schemes.url_rules import PageRules
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HostContext:
     """The hosts of a record's n pages, and the e entries that these pages are compared with.
 
@@ -79,8 +79,10 @@ def load_host_context(
     memories = view.memories(hosts)
     common, pages = read_pages(signatures, view, learns)
     originals = [pending.original for pending in pending_verdicts if pending is not None and pending.original != NOBODY]
-    numbers = np.append(pairs.number, np.array(originals, np.int64)) if originals else pairs.number
-    wanted = distinct(numbers).view(np.uint64)
+    if originals:
+        wanted = distinct(np.append(pairs.number, np.array(originals, np.int64))).view(np.uint64)
+    else:  # The candidates of one page ascend.
+        wanted = (pairs.number.copy() if len(signatures) == 1 else distinct(pairs.number)).view(np.uint64)
     if not len(wanted):
         return HostContext(row, memories, wanted, None, no_texts(), pages, common, np.empty(0))
     indexed = view.indexed(wanted)
@@ -116,7 +118,7 @@ def read_pages(signatures: Signatures, view: StateView, learns: bool) -> tuple[C
     how_common, *windows = find_common_text(
         *(view.common_text().slots, is_judged(signatures.status), signatures.host, signatures.headline),
         *(signatures.blocks, signatures.blocks_bounds, signatures.samples, signatures.samples_bounds),
-        learns & (signatures.status == FINGERPRINTED),
+        signatures.status == FINGERPRINTED if learns else np.zeros(len(signatures), np.bool_),
     )
     return CommonWindows(*windows), texts_of(signatures, how_common)
 

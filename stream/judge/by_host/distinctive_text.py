@@ -148,15 +148,15 @@ def empty_entry_texts(signatures: Signatures) -> EntryTexts:
     count, bounds = len(signatures), np.ascontiguousarray(signatures.titles_bounds, np.int64)
     sample_first = np.arange(0, count * ENTRY_SAMPLES, ENTRY_SAMPLES)
     block_first = np.arange(0, count * ENTRY_BLOCKS, ENTRY_BLOCKS)
-    sizes, title_end = np.zeros((3, count), np.uint8), bounds[1:].copy()
+    title_end = bounds[1:].copy()
     np.copyto(title_end, bounds[:-1], where=signatures.status == _PARTIAL)
     # Kernels write all columns but host, site, titles and title_first, which belong to the signatures.
     return EntryTexts(
         np.ascontiguousarray(signatures.host, np.uint64),
         np.ascontiguousarray(signatures.site, np.uint16),
-        sizes[0],
-        sizes[1],
-        sizes[2],
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.uint8),
         np.zeros(count, np.uint32),
         np.zeros(count * ENTRY_SAMPLES, np.uint16),
         sample_first,

@@ -304,16 +304,16 @@ def owned_texts(within: EntryTexts, pages: NDArray[np.int64]) -> DistinctiveText
 
     within: the pages as their entries store them  pages: int64[f], rows
     """
-    texts: DistinctiveText = _distinctive_texts(within, pages) if len(pages) else no_distinctive_texts()
-    return texts
+    return DistinctiveText(*_distinctive_texts((*within,), pages)) if len(pages) else no_distinctive_texts()
 
 
 @kernel
-def _distinctive_texts(within, pages):  # EntryTexts, int64[f] -> DistinctiveText
+def _distinctive_texts(within, pages):  # the fields of EntryTexts, int64[f] -> the fields of DistinctiveText
+    within = EntryTexts(*within)
     sample, sample_bounds = _runs(within.sample, within.sample_first, within.sample_end, pages)
     blocks, block_bounds = _runs(within.blocks, within.block_first, within.block_end, pages)
     titles, title_bounds = _runs(within.titles, within.title_first, within.title_end, pages)
-    return DistinctiveText(
+    return (
         within.site[pages],
         within.main[pages],
         within.whole[pages],

@@ -173,11 +173,17 @@ def memories_to_store(memory: Memory) -> HostMemories:
 @kernel
 def changed_memories(memory):  # Memory -> HostMemories
     """The memories of the hosts that have learned, as the state stores them."""
+    return HostMemories(*changed_columns(memory))
+
+
+@part
+def changed_columns(memory):  # Memory -> the fields of HostMemories
+    """The memories of the hosts that have learned, for Python to make a named tuple of them."""
     rows = memory.changed.nonzero()[0]
     blocks, words = memory.blocks, memory.words
     items, item_bounds = _used_slots(blocks, rows)
     of_words, word_bounds = _used_slots(words, rows)
-    return HostMemories(
+    return (
         memory.hosts[rows],
         memory.urls[rows],
         memory.texts[rows],

@@ -56,6 +56,8 @@ def load_pending_verdicts(
 ) -> list[PendingVerdict | None]:
     """The pending verdict of each page; None if there is none, or if its original was removed."""
     pending_verdicts = view.pending_verdicts(page_ids)
+    if pending_verdicts.count(None) == len(page_ids):
+        return pending_verdicts
     found = {page: pending for page, pending in enumerate(pending_verdicts) if pending is not None and judged[page]}
     if not found:
         return [None] * len(page_ids)
@@ -82,7 +84,7 @@ def find_loaded(
     page_ids: ids by page, at least those of judged pages
     judged: bool[n]
     """
-    history = PageHistory(filled(len(judged), NEW, np.uint8), filled(len(judged), NOBODY, np.int64))
+    history = PageHistory(np.zeros(len(judged), np.uint8), filled(len(judged), NOBODY, np.int64))
     under_body = (pairs.proof & _BODY).nonzero()[0]
     if len(under_body) and read.indexed is not None:
         page_of = pairs.bounds.searchsorted(under_body, side="right") - 1
@@ -129,7 +131,7 @@ def new_pending_verdicts(
     replaced = *indexed.replaced.tolist(), *resolution.found.replaced.tolist()
     if NOBODY not in resolution.entry.tolist() and replaced.count(NOBODY) == len(replaced):
         return np.empty(0, np.int64), ()
-    pages, *columns = _pending_kernel(judged, history.state, indexed, resolution.found, resolution.entry)
+    pages, *columns = _pending_kernel(judged, history.state, (*indexed,), (*resolution.found,), resolution.entry)
     if not len(pages):
         return pages, ()
     return pages, tuple(map(PendingVerdict, *(column.tolist() for column in columns)))
@@ -137,10 +139,10 @@ def new_pending_verdicts(
 
 @kernel
 def _pending_kernel(judged, state, indexed, within, entry):
-    # judged: bool[n]  state: uint8[n] (NEW, ...)  indexed, within: OriginalSearch  entry: int64[n]
+    # judged: bool[n]  state: uint8[n] (NEW, ...)  indexed, within: the fields of OriginalSearch  entry: int64[n]
     # -> pages: int64[a], and the fields of PendingVerdict except the page: original: int64[a], score: float64[a],
     # reason and found_by: uint8[a]
-    pages = np.empty(len(entry), np.int64)
+    pages, indexed, within = np.empty(len(entry), np.int64), OriginalSearch(*indexed), OriginalSearch(*within)
     originals, scores = np.empty(len(entry), np.int64), np.empty(len(entry))
     reasons, kinds = np.empty(len(entry), np.uint8), np.empty(len(entry), np.uint8)
     count = 0

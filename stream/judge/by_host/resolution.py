@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from spotsieve.state.index import NOBODY, Buckets, CommonWindows, HostMemories, HostUpdate, StateView
 from spotsieve.stream.base.arrays import Spares, sizes_of
-from spotsieve.stream.base.jit import inlined, kernel
+from spotsieve.stream.base.jit import inlined, kernel, part, plain_tuples
 from spotsieve.stream.base.page import PageId
 from spotsieve.stream.base.signature import FINGERPRINTED, Signatures, is_judged, page_ids_of
 from spotsieve.stream.judge.by_host.confirmation import HostContext, load_host_context, new_items
+from spotsieve.stream.judge.by_host.containment import PairComparison, PartLayout
 from spotsieve.stream.judge.by_host.criteria import PairResult, new_pair_result, thresholds_in, thresholds_of_pages
 from spotsieve.stream.judge.by_host.distinctive_text import (
     EntryTexts,
+    OrderedSample,
     PageTexts,
     PageView,
     empty_entry_texts,
@@ -25,7 +27,7 @@ from spotsieve.stream.judge.by_host.distinctive_text import (
     no_texts,
 )
 from spotsieve.stream.judge.by_host.learning import keep_distinctive_text, owned_texts, page_hashes, teach_page
-from spotsieve.stream.judge.by_host.memory import changed_memories, lay_out
+from spotsieve.stream.judge.by_host.memory import changed_columns, lay_out
 from spotsieve.stream.judge.by_host.page_history import (
     AGAIN,
     INDEXED_ELSEWHERE,
@@ -60,8 +62,8 @@ from spotsieve.stream.judge.rules import (
     is_refused,
     weigh,
 )
-from spotsieve.stream.judge.slots import Slots
-from spotsieve.stream.sign.schemes import HostThresholds
+from spotsieve.stream.judge.slots import Postings, Slots
+from spotsieve.stream.sign.schemes import Confirmations, HostThresholds
 from spotsieve.stream.sign.schemes.url_rules import PageRules
 
 
@@ -174,7 +176,7 @@ class HostResolution(NamedTuple):
     memories: HostMemories
 
 
-_spares: Spares[tuple[PageView, PairResult]] = Spares(lambda: (new_view(), new_pair_result()))
+_spares = Spares(lambda: plain_tuples((new_view(), new_pair_result())))
 
 
 def resolve_with_hosts(
@@ -211,20 +213,18 @@ def resolve_with_hosts(
     flags = np.zeros(len(signatures.blocks), np.uint8)
     hashes = page_hashes(signatures) if learns else np.empty((0, 2), np.uint64)
     teaches = judged & (signatures.status == FINGERPRINTED)
-    record = _Record(
-        *(slots, sizes, read.row, judged, teaches, pairs, place, read.pages, hashes, read.texts, within, urls),
-        *preferences,
+    found, postings, entry, added, _ = resolution = empty_resolution(slots, len(signatures), len(sizes))
+    scratch, (own, entry_preferences) = _spares.take(), preferences
+    record = (
+        *((*slots,), sizes, read.row, judged, teaches, (*pairs,), place, (*read.pages,), hashes, (*read.texts,)),
+        *((*within,), (*urls,), (*own,), entry_preferences),
     )
-    resolution = empty_resolution(slots, len(signatures), len(sizes))
-    view, result = _spares.take()
-    # The page that was ordered last belongs to another record.
-    result.compared.ordered.page[0] = NOBODY
     capped, memories = _resolve_kernel(
-        *(record, history, read.memories, *thresholds, limits, learns, first_number, indexed, resolution),
-        *(view, result, flags),
+        *(record, (*history,), (*read.memories,), *thresholds, (*limits,), learns, first_number, (*indexed,)),
+        *(((*found,), postings, entry, (*added,)), scratch, flags),
     )
-    _spares.give_back((view, result))
-    return HostResolution(Resolution(*resolution[:-1], capped), within, flags, memories)
+    _spares.give_back(scratch)
+    return HostResolution(resolution._replace(capped=capped), within, flags, HostMemories(*memories))
 
 
 def _learned(
@@ -304,18 +304,60 @@ def _search_record(record, page, memory, view, thresholds, limits, indexed, reso
             break
 
 
+@part
+def _record_of(columns):  # tuple -> _Record
+    """The record in plain tuples, with its fields in order."""
+    slots, sizes, row, judged, teaches, pairs, place, pages, hashes, indexed, within, urls, own, preferences = columns
+    return _Record(
+        Slots(*slots),
+        sizes,
+        row,
+        judged,
+        teaches,
+        CandidatePairs(*pairs),
+        place,
+        PageTexts(*pages),
+        hashes,
+        EntryTexts(*indexed),
+        EntryTexts(*within),
+        UrlRelations(*urls),
+        PagePreferences(*own),
+        preferences,
+    )
+
+
+@part
+def _pair_result_of(columns):  # tuple -> PairResult
+    """The result of a pair in plain tuples, with its fields in order."""
+    confirmed, reason, values, other_values, compared = columns
+    found, hits, whole, wholes, counts, says_little, figures, by_block, limits, density, ordered, layout = compared
+    comparison = PairComparison(
+        *(found, hits, whole, wholes, counts, says_little, figures, by_block, limits, density),
+        *(OrderedSample(*ordered), PartLayout(*layout)),
+    )
+    return PairResult(Confirmations(*confirmed), reason, values, other_values, comparison)
+
+
 @kernel
 def _resolve_kernel(
-    record, history, memories, chosen, table, limits, learns, entry_number, indexed, resolution, *scratch
+    record, history, memories, chosen, table, limits, learns, entry_number, indexed, resolution, scratch, flags
 ):
-    # record: _Record  history: PageHistory  memories: HostMemories  chosen: int64[n], table: float64[r, 6], the
-    # thresholds of each page (thresholds_of_pages)  limits: Limits  learns: bool, pages are indexed and teach
-    # entry_number: int64  indexed: OriginalSearch  scratch: PageView and PairResult, overwritten, and flags: uint8[b],
-    # written for indexed pages
-    # -> resolution: Resolution, the number of postings left out because a bucket was full, and HostMemories: of the
-    # hosts that have learned. The memory is laid out here, because Python takes 1 us for each array that it gets.
+    # In plain tuples (stream/base/jit.py): record: _Record  history: PageHistory  memories: HostMemories
+    # limits: Limits  indexed: OriginalSearch  resolution: Resolution without `capped`
+    # scratch: PageView and PairResult, overwritten
+    # chosen: int64[n], table: float64[r, 6], the thresholds of each page (thresholds_of_pages)
+    # learns: bool, pages are indexed and teach  entry_number: int64
+    # -> resolution, flags: uint8[b], written for indexed pages; returns the number of postings left out because a
+    # bucket was full, and HostMemories: of the hosts that have learned. The memory is laid out here, because Python
+    # takes 1 us for each array that it gets.
     capped = 0
-    view, result, flags = scratch
+    record, history, memories = _record_of(record), PageHistory(*history), HostMemories(*memories)
+    limits, indexed = Limits(*limits), OriginalSearch(*indexed)
+    found, postings, entry, added = resolution
+    resolution = Resolution(OriginalSearch(*found), postings, entry, Postings(*added), 0)
+    view, result = PageView(*scratch[0]), _pair_result_of(scratch[1])
+    # The page that was ordered last belongs to another record.
+    result.compared.ordered.page[0] = NOBODY
     pages, found = record.pages, resolution.found
     slots, hosts = len(record.slots.bucket), len(memories.hosts)
     cursors = Cursors(np.empty(slots, np.int64), np.empty(slots, np.int64))
@@ -358,4 +400,4 @@ def _resolve_kernel(
                 entry_number += 1
         if record.teaches[page]:
             teach_page(pages, page, record.hashes, memory, row, entry_number)
-    return capped, changed_memories(memory)
+    return capped, changed_columns(memory)

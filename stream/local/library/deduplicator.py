@@ -350,7 +350,8 @@ class Deduplicator:
     def _judge(self, batch: _Batch) -> Iterator[Verdict]:
         assert self._engine is not None
         signatures, unsigned = self._sign(batch)
-        with self._usable():
+        with self._lock:  # Signing has checked the process.
+            self._check_open()
             if self._failed:
                 then = "close it and open it again; pages with a verdict are kept on disk"
                 raise StateError(NAME, "was interrupted in a batch, and cannot add pages any more", None, then)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spotsieve.stream.base.arrays import Spares, bounds_of, sizes_of
 from spotsieve.stream.base.errors import SettingError
-from spotsieve.stream.base.jit import kernel, part
+from spotsieve.stream.base.jit import kernel, part, plain_tuples
 from spotsieve.stream.base.page_text import MOST_BLOCKS, SHINGLE
 from spotsieve.stream.sign.features.languages import Vocabulary, choose_language, vocabulary
 from spotsieve.stream.sign.features.page_text import MOST_SAMPLES, make_text_buffers, pack_blocks, sample_shingles
@@ -61,7 +61,7 @@ class SieveSettings:
             raise SettingError("salt", "must be a whole number in 0..2^64 - 1", self.salt, "leave it at its default")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SievedPages:
     """Columns of n pages.
 
@@ -255,12 +255,15 @@ def _joined(parts: list[SievedPages]) -> SievedPages:
 
 
 class _Room(NamedTuple):
-    """Tables and scratch for pages of up to `longest` bytes. arrays: the state has their addresses"""
+    """Tables and scratch for pages of up to `longest` bytes.
+
+    arrays: the state has their addresses  buffers: SieveBuffers in plain tuples
+    """
 
     longest: int
     state: NDArray[np.int64]
     arrays: dict[int, NDArray[Any]]
-    buffers: SieveBuffers
+    buffers: tuple[Any, ...]
 
 
 KEPT_BYTES = 1 << 17
@@ -270,7 +273,7 @@ KEPT_BYTES = 1 << 17
 def _run(
     buffer: NDArray[np.uint8], bounds: NDArray[np.int64], markup: NDArray[np.uint8], settings: SieveSettings
 ) -> SievedPages:
-    longest = int(sizes_of(bounds).max())
+    longest = int(np.maximum.reduce(sizes_of(bounds)))
     room = _spares.take() if longest <= KEPT_BYTES else _new_room(longest)
     sieved = _call(batch_at(buffer, bounds, markup), room.state, room.buffers, settings)
     if room.longest == KEPT_BYTES:
@@ -286,13 +289,25 @@ def _new_room(longest: int) -> _Room:
 _spares = Spares(lambda: _new_room(KEPT_BYTES))
 
 
-def _buffers(blocks: Blocks) -> SieveBuffers:
-    return SieveBuffers(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
+def _buffers(blocks: Blocks) -> tuple[Any, ...]:
+    """SieveBuffers in plain tuples."""
+    buffers: tuple[Any, ...] = plain_tuples(
+        SieveBuffers(blocks, vocabulary(), scorecard(len(blocks.words)), new_lanes())
+    )
+    return buffers
 
 
-def _call(batch: TextBatch, state: NDArray[np.int64], buffers: SieveBuffers, settings: SieveSettings) -> SievedPages:
+def _call(batch: TextBatch, state: NDArray[np.int64], buffers: tuple[Any, ...], settings: SieveSettings) -> SievedPages:
+    pages, rules = batch.pages, (settings.shingle_words, settings.minima, np.uint64(settings.salt))
+    # A kernel would take 1 us for each array that it returns.
+    tokens, kept, blocks = np.zeros(pages, np.int32), np.zeros(pages, np.int32), np.zeros(pages, np.int32)
+    weak, digest, features = np.zeros(pages, np.bool_), np.zeros((pages, 2), np.uint64), np.zeros(pages, np.uint32)
+    language, headline = np.zeros(pages, np.uint8), np.zeros(pages, np.uint16)
+    bounds = [np.zeros(pages + 1, np.int64) for _ in range(4)]
+    fixed = tokens, kept, blocks, weak, digest, features, language
+    minima, packed, samples, titles = _sieve_batch((*batch,), state, buffers, *rules, (*fixed, headline, *bounds))
     return SievedPages(
-        *_sieve_batch(batch, state, buffers, settings.shingle_words, settings.minima, np.uint64(settings.salt))
+        *fixed, minima, bounds[0], packed, bounds[1], samples, bounds[2], titles, bounds[3], headline=headline
     )
 
 
@@ -323,20 +338,17 @@ def _most(batch, each):  # TextBatch, int64 -> int64
 
 
 @kernel
-def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
-    # batch: TextBatch of n pages  state: int64[92]  buffers: SieveBuffers  the others: as in SieveSettings
-    # ->  the columns of SievedPages, in their order
+def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt, columns):
+    # batch, buffers: TextBatch of n pages and SieveBuffers, in plain tuples  state: int64[92]
+    # shingle_words, minima_count, salt: as in SieveSettings
+    # ->  columns: columns of SievedPages, of n or n + 1 numbers; returns the others: minima, blocks, samples and titles
+    batch, (blocks, words, card, lanes) = TextBatch(*batch), buffers
+    buffers = SieveBuffers(Blocks(*blocks), Vocabulary(*words), Scorecard(*card), lanes)
     pages, blocks, words = batch.pages, buffers.blocks, buffers.words
-    token_counts, kept_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.int32)
-    block_counts, feature_counts = np.zeros(pages, dtype=np.int32), np.zeros(pages, dtype=np.uint32)
-    language, weak = np.zeros(pages, dtype=np.uint8), np.zeros(pages, dtype=np.bool_)
-    body_digest = np.zeros((pages, 2), dtype=np.uint64)
-    minima = np.empty(pages * minima_count, dtype=np.uint64)
-    minima_bounds = np.zeros(pages + 1, dtype=np.int64)
-    packed, packed_bounds = np.empty(_most(batch, MOST_BLOCKS), dtype=np.uint64), np.zeros(pages + 1, dtype=np.int64)
-    samples, sample_bounds = np.empty(_most(batch, MOST_SAMPLES), dtype=np.uint64), np.zeros(pages + 1, dtype=np.int64)
-    titles, title_bounds = np.empty(pages * MOST_TITLE_WORDS, dtype=np.uint16), np.zeros(pages + 1, dtype=np.int64)
-    headline = np.zeros(pages, dtype=np.uint16)
+    token_counts, kept_counts, block_counts, weak, body_digest, feature_counts, language, headline = columns[:8]
+    minima_bounds, packed_bounds, sample_bounds, title_bounds = columns[8:]
+    minima, packed = np.empty(pages * minima_count, dtype=np.uint64), np.empty(_most(batch, MOST_BLOCKS), np.uint64)
+    samples, titles = np.empty(_most(batch, MOST_SAMPLES), np.uint64), np.empty(pages * MOST_TITLE_WORDS, np.uint16)
     explains = state[scan_layout.TRACE // 8] != 0
     kept, features = np.empty(1024, dtype=np.uint64), np.empty(1024, dtype=np.uint64)
     room = make_text_buffers(256, 1024)
@@ -373,20 +385,8 @@ def _sieve_batch(batch, state, buffers, shingle_words, minima_count, salt):
         found, headline[page] = read_title(np.int64(state.ctypes.data), titles, written)
         title_bounds[page + 1] = written + found
     return (
-        token_counts,
-        kept_counts,
-        block_counts,
-        weak,
-        body_digest,
-        feature_counts,
-        language,
         minima[: minima_bounds[pages]].copy(),
-        minima_bounds,
         packed[: packed_bounds[pages]].copy(),
-        packed_bounds,
         samples[: sample_bounds[pages]].copy(),
-        sample_bounds,
         titles[: title_bounds[pages]].copy(),
-        title_bounds,
-        headline,
     )

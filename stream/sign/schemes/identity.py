@@ -28,11 +28,16 @@ def identity_columns(pages: Sequence[Page], digests: NDArray[np.uint64] | None =
 
     digests: uint64[n, 2], XXH3-128 of bodies that a kernel has digested, (0, 0) for the others
     """
-    sources = tuple(dict.fromkeys([page.source for page in pages]))
-    number = {source: index for index, source in enumerate(sources)}
+    named = [page.source for page in pages]
+    sources = tuple(dict.fromkeys(named))
+    if len(sources) > 1:
+        number = {source: index for index, source in enumerate(sources)}
+        source = np.array([number[source] for source in named], np.uint16)
+    else:
+        source = np.zeros(len(pages), np.uint16)
     return {
         "sources": sources,
-        "source": np.array([number[page.source] for page in pages], np.uint16),
+        "source": source,
         "partition": np.array([page.partition for page in pages], np.int32),
         "offset": np.array([page.offset for page in pages], np.int64),
         "event_time_ms": np.array([page.event_time_ms for page in pages], np.int64),
@@ -85,10 +90,11 @@ def make_signatures(
     digests: uint64[n, 2], XXH3-128 of bodies that a kernel has digested, (0, 0) for the others
     feature_count, columns: columns of Signatures that the scheme fills, including status
     """
-    own = {"fingerprint": np.zeros(len(pages), np.uint64)} | unused_columns(len(pages)) | columns
-    own |= identity_columns(pages, digests)
+    own = columns | identity_columns(pages, digests)
     own["rank"] = rank_words([page.rank for page in pages])
     own["feature_count"] = feature_count.astype(np.uint32, copy=False)
+    own.setdefault("fingerprint", np.zeros(len(pages), np.uint64))
+    own |= unused_columns(len(pages), own)
     own["digest"] = _sealed(own, pages)
     return Signatures(**own)
 
@@ -109,8 +115,8 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
         return np.empty((0, 2), np.uint64)
     fixed = [(columns[name].tobytes(), columns[name].nbytes // len(pages)) for name in _SEALED]
     ragged = [
-        (columns[name].tobytes(), (columns[name].itemsize * columns[f"{name}_bounds"]).tolist())
-        for name in ("features", "blocks", "samples", "titles")
+        (columns[name].tobytes(), columns[name].itemsize, columns[bounds].tolist())
+        for name, bounds in _RAGGED
         if len(columns[name])
     ]
     judged = is_judged(columns["status"]).tolist()
@@ -119,7 +125,7 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
         if judged[index]:
             person = b"page" if page.encoded is None else b"partial"
             parts = [column[index * size : (index + 1) * size] for column, size in fixed]
-            parts += [column[bounds[index] : bounds[index + 1]] for column, bounds in ragged]
+            parts += [column[size * bounds[index] : size * bounds[index + 1]] for column, size, bounds in ragged]
             parts.append(page.encoded or b"")
             digest = hashlib.blake2b(b"".join(parts), digest_size=16, person=person)
         else:
@@ -130,6 +136,8 @@ def _sealed(columns: Mapping[str, Any], pages: Sequence[Page]) -> NDArray[np.uin
 
 _SEALED = ("digest", "fingerprint", "feature_count", "text_digest", "language", "sketch")
 """The fixed-size columns that a digest covers, in their order. Machines with kernels are little endian."""
+_RAGGED = tuple((name, f"{name}_bounds") for name in ("features", "blocks", "samples", "titles"))
+"""The ragged columns that a digest covers after them, and their bounds."""
 
 
 def digest_bodies(pages: Sequence[Page], known: NDArray[np.uint64] | None = None) -> NDArray[np.uint64]:

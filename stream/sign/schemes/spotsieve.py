@@ -59,6 +59,9 @@ BOILERPLATE_WEIGHT = 0.4
 """Weight of a word of boilerplate; a word of main text weighs 1."""
 
 
+_IN_NEED = np.uint8(IN_NEED)
+
+
 class SpotsieveScheme:
     """Indexes by distinctive text, titles and MinHash values; compares samples of shingles and blocks."""
 
@@ -69,6 +72,7 @@ class SpotsieveScheme:
     def __init__(self, settings: SpotsieveSettings) -> None:
         self.settings = settings
         self.sieve = SieveSettings(settings.shingle_words, settings.minima)
+        self._least_tokens = settings.min_features + settings.shingle_words - 1
         self._owner_of = owner_reader(AUTHOR_PATHS)
         self.host_thresholds = HostThresholds(
             settings.template_share,
@@ -98,18 +102,22 @@ class SpotsieveScheme:
         """
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup, self.sieve)
-        status = status_of(pages, sieved.token_counts >= self.settings.min_features + self.settings.shingle_words - 1)
+        status = status_of(pages, sieved.token_counts >= self._least_tokens)
         judged, owners = is_judged(status), [self._owner_of(page.url) for page in pages]
-        blocks, blocks_bounds = empty_rows(sieved.blocks, sieved.block_bounds, judged)
-        samples, samples_bounds = empty_rows(sieved.samples, sieved.sample_bounds, judged)
-        titles, titles_bounds = empty_rows(sieved.titles, sieved.title_bounds, judged)
+        blocks, blocks_bounds = sieved.blocks, sieved.block_bounds
+        samples, samples_bounds = sieved.samples, sieved.sample_bounds
+        titles, titles_bounds = sieved.titles, sieved.title_bounds
+        if False in judged.tolist():
+            blocks, blocks_bounds = empty_rows(blocks, blocks_bounds, judged)
+            samples, samples_bounds = empty_rows(samples, samples_bounds, judged)
+            titles, titles_bounds = empty_rows(titles, titles_bounds, judged)
         return make_signatures(
             pages,
             sieved.body_digest,
             status=status,
             feature_count=sieved.feature_counts,
             host=hash_names(owners),
-            language=sieved.language | sieved.weak * np.uint8(IN_NEED),
+            language=sieved.language | sieved.weak * _IN_NEED,
             features=sieved.minima,
             features_bounds=sieved.minima_bounds,
             site=hash_sites(owners),
