@@ -75,8 +75,8 @@ def fill(directory: Path, pages: int, looks: int, cache_mb: int) -> Iterator[Mem
             width = (last - first) // files
             for at in range(files):
                 _ingest(state, directory, _sorted_keys(dice, first + at * width, width, pages // looks // files))
-            asked, indexed = _ask_and_file(state, dice, last)
-            yield _look(state, pages // looks * (number + 1), indexed, asked)
+            probed, indexed = _probe_and_index(state, dice, last)
+            yield _look(state, pages // looks * (number + 1), indexed, probed)
 
 
 def _sorted_keys(dice: np.random.Generator, first: int, width: int, pages: int) -> NDArray[np.uint64]:
@@ -97,7 +97,7 @@ def _ingest(state: State, directory: Path, keys: NDArray[np.uint64]) -> None:
     families_of(state)["buckets"].ingest_external_file([path], choice)
 
 
-def _ask_and_file(state: State, dice: np.random.Generator, end: int) -> tuple[float, float]:
+def _probe_and_index(state: State, dice: np.random.Generator, end: int) -> tuple[float, float]:
     """Ask for keys, nearly all absent, and file them -> (seconds of CPU a page for asking, for filing)."""
     backend = state.backend
     assert isinstance(backend, RocksBackend)
@@ -106,12 +106,12 @@ def _ask_and_file(state: State, dice: np.random.Generator, end: int) -> tuple[fl
         keys = np.sort(dice.integers(0, end, BATCH_PAGES * KEYS_A_PAGE, np.uint64))
         began = time.thread_time()
         backend.get("buckets", encode_keys(keys))
-        asked = time.thread_time()
+        probed = time.thread_time()
         batch = Batch()
         batch.put("buckets", encode_keys(keys), _values(keys))
         backend.write(batch)
-        index_update += time.thread_time() - asked
-        asking += asked - began
+        index_update += time.thread_time() - probed
+        asking += probed - began
     return asking / BATCHES / BATCH_PAGES, index_update / BATCHES / BATCH_PAGES
 
 

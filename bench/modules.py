@@ -68,8 +68,8 @@ def table_of(modules: list[Module]) -> list[str]:
     for district in sorted({module.district for module in modules}, key=lambda name: (name.split("/")[0], name)):
         members = [module for module in modules if module.district == district]
         imports: Counter[str] = sum((module.imports for module in members), Counter())
-        said = ", ".join(f"{name.removeprefix('stream/')} {count}" for name, count in imports.most_common())
-        rows.append(f"| {district} | {len(members)} | {_lines(members):,} | {_median(members)} | {said or '-'} |")
+        imported = ", ".join(f"{name.removeprefix('stream/')} {count}" for name, count in imports.most_common())
+        rows.append(f"| {district} | {len(members)} | {_lines(members):,} | {_median(members)} | {imported or '-'} |")
     product = [module for module in modules if module.district.split("/")[0] in PRODUCT]
     rows.append(f"| stream and state | {len(product)} | {_lines(product):,} | {_median(product)} | |")
     return rows

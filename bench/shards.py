@@ -153,62 +153,62 @@ def _measure_shards(
 ) -> tuple[Figures, list[bytes]]:
     """The figures, and the outcomes of all rounds."""
     shares = [Share(one, number) for one in range(number)]
-    charged, sent, walks = CpuAccount(), Counter[int](), 0
+    charged, sent, resolutions = CpuAccount(), Counter[int](), 0
     aheads = [BucketPrefetch(state) for state in states]
-    entry_count, held_entries, outcomes = 0, 0, list[bytes]()
+    entry_count, stored_entries, outcomes = 0, 0, list[bytes]()
     for offset, (record, following) in enumerate(pairwise([*log, coming])):
         if offset == len(log) // 2:
-            charged, sent, walks = CpuAccount(), Counter(), 0
+            charged, sent, resolutions = CpuAccount(), Counter(), 0
         with charged.to("resolver: read"):
             records = [(offset, decode(record))]
         with charged.to("resolver"):
             round_ = next_round(records, 0, Clock(), entry_count, 0, 2**30)
-        told, held = list[bytes](), dict[Share, ShardReads]()
+        responses, reads = list[bytes](), dict[Share, ShardReads]()
         signatures = round_.signatures
         for share, state, ahead in zip(shares, states, aheads, strict=True):
             with charged.to("shard: keys and buckets"):
-                held[share] = read_round(signatures, SCHEME, ahead, share)
+                reads[share] = read_round(signatures, SCHEME, ahead, share)
             with charged.to("alone: keys and buckets"):
                 read_round(signatures, SCHEME, state, share)
             with charged.to("shard: answer"):
-                shard_candidates = find_shard_candidates(signatures, held[share], SCHEME, state, LIMITS, share)
-                told.append(
-                    _told(round_, KIND_CANDIDATES, share, write_candidates(shard_candidates, entry_count), sent)
+                shard_candidates = find_shard_candidates(signatures, reads[share], SCHEME, state, LIMITS, share)
+                responses.append(
+                    _publish(round_, KIND_CANDIDATES, share, write_candidates(shard_candidates, entry_count), sent)
                 )
-        heard, confirmed = dict[Share, list[ShardCandidates]](), list[bytes]()
+        candidates, confirmed = dict[Share, list[ShardCandidates]](), list[bytes]()
         for share, state in zip(shares, states, strict=True):
             with charged.to("shard: confirm"):
-                heard[share] = [read_candidates(_columns(record, number), entry_count) for record in told]
-                confirms = confirm(round_, held[share], heard[share], SCHEME, state, share)
+                candidates[share] = [read_candidates(_columns(record, number), entry_count) for record in responses]
+                confirms = confirm(round_, reads[share], candidates[share], SCHEME, state, share)
                 body = write_confirmations(confirms, 0, entry_count)
-                confirmed.append(_told(round_, KIND_CONFIRMATIONS, share, body, sent))
+                confirmed.append(_publish(round_, KIND_CONFIRMATIONS, share, body, sent))
         with charged.to("resolver: read"):
-            met = [read_candidates(_columns(record, number), entry_count) for record in told]
+            met = [read_candidates(_columns(record, number), entry_count) for record in responses]
             met = _with_confirms(met, confirmed, entry_count)
         speculations = dict[Share, Speculation]()
         read = dict[Share, list[ShardCandidates]]()
         while True:
-            walks += 1
+            resolutions += 1
             resolution = list[bytes]()
             for share, state in zip(shares, states, strict=True):
                 with charged.to("shard: walk"):
                     if share not in read:
-                        read[share] = _with_confirms(heard[share], confirmed, entry_count)
+                        read[share] = _with_confirms(candidates[share], confirmed, entry_count)
                         # Every shard computes the first speculation from the same responses, so nobody sends it.
                         speculations[share] = first_speculation(round_, read[share])
                     speculation = speculations[share]
-                    found = resolve_hosts(round_, held[share], SCHEME, state, LIMITS, read[share], speculation)
+                    found = resolve_hosts(round_, reads[share], SCHEME, state, LIMITS, read[share], speculation)
                     body = write_resolutions(found, speculation, entry_count)
-                    resolution.append(_told(round_, KIND_RESOLUTIONS, share, body, sent))
+                    resolution.append(_publish(round_, KIND_RESOLUTIONS, share, body, sent))
             with charged.to("resolver"):
-                all_walks = [read_resolutions(_columns(record, number), entry_count)[0] for record in resolution]
-                checked = check_speculation(round_, SCHEME, LIMITS, met, all_walks, speculations[shares[0]])
+                all_resolutions = [read_resolutions(_columns(record, number), entry_count)[0] for record in resolution]
+                checked = check_speculation(round_, SCHEME, LIMITS, met, all_resolutions, speculations[shares[0]])
             if checked.speculation is None:
                 break
             speculations = dict.fromkeys(shares, checked.speculation)
         with charged.to("resolver"):
-            resolved = merge_resolutions(round_, SCHEME, met, all_walks, checked.postings)
-            outcome = _told(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
+            resolved = merge_resolutions(round_, SCHEME, met, all_resolutions, checked.postings)
+            outcome = _publish(round_, KIND_OUTCOME, Share(0, number), write_outcome(resolved), sent)
             outcomes.append(outcome)
         with charged.to("worker: outcomes"):
             verdicts = _outcome_of(outcome, number, entry_count).verdicts
@@ -224,10 +224,10 @@ def _measure_shards(
         for share, state, ahead in zip(shares, states, aheads, strict=True):
             with charged.to("shard: file"):
                 resolved = _outcome_of(outcome, number, entry_count)
-                index_update = index_round(round_, resolved, held[share], SCHEME, state, LIMITS, share)
+                index_update = index_round(round_, resolved, reads[share], SCHEME, state, LIMITS, share)
                 state.file(index_update, offset + 1, 0)
                 ahead.changed(index_update.keys)
-            held_entries += len(index_update.pages)
+            stored_entries += len(index_update.pages)
         entry_count = resolved.next_number
     charged.seconds["shard: file"] += charged.threads
     steps = {f"{name.replace(': ', '_')}_us": value / counted * 1e6 for name, value in charged.seconds.items()}
@@ -239,8 +239,8 @@ def _measure_shards(
         "confirms_bytes": sent[KIND_CONFIRMATIONS] / counted,
         "walks_bytes": sent[KIND_RESOLUTIONS] / counted,
         "outcome_bytes": sent[KIND_OUTCOME] / counted,
-        "walks_a_round": walks / (len(log) - len(log) // 2),
-        "entries_held": held_entries / entry_count,
+        "walks_a_round": resolutions / (len(log) - len(log) // 2),
+        "entries_held": stored_entries / entry_count,
     }
     return figures, outcomes
 
@@ -272,15 +272,15 @@ def _parts(signatures: Signatures) -> Iterator[Signatures]:
         yield signatures.part(first, min(first + LOG_PAGES, len(signatures)))
 
 
-def _told(round_: Round, kind: int, share: Share, body: bytes, sent: Counter[int]) -> bytes:
+def _publish(round_: Round, kind: int, share: Share, body: bytes, sent: Counter[int]) -> bytes:
     record = encode_round_record(kind, DIGEST, share, range_of(round_), body)
     sent[kind] += len(record)
     return record
 
 
 def _outcome_of(record: bytes, shards: int, first_number: int) -> RoundOutcome:
-    told = decode_round_record(record, DIGEST, shards, "verdicts", 0)
-    return decode_body(told, KIND_OUTCOME, partial(read_outcome, first_number=first_number), "verdicts", 0)
+    decoded = decode_round_record(record, DIGEST, shards, "verdicts", 0)
+    return decode_body(decoded, KIND_OUTCOME, partial(read_outcome, first_number=first_number), "verdicts", 0)
 
 
 def _columns(record: bytes, shards: int) -> ColumnReader:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.fixtures.debian import said_of_skipped
+from tests.fixtures.debian import skip_notice
 
 # Without byte code each process of a run would compile its tests again, and each command the package: 30 s of CPU.
 sys.dont_write_bytecode = False
@@ -83,7 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Report the tests that were skipped without a Debian package, and the command that installs all packages."""
     reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
-    for number, line in enumerate(said_of_skipped(reasons)):
+    for number, line in enumerate(skip_notice(reasons)):
         if number == 0:
             terminalreporter.section("Debian packages")
         terminalreporter.write_line(line)

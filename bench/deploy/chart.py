@@ -143,8 +143,8 @@ def check_by_definition(resource: Mapping[str, Any]) -> None:
     """Validate a resource of an operator against the operator's own definition, which Go downloads."""
     group, _, version = resource["apiVersion"].partition("/")
     module, folder = DEFINITIONS[group]
-    told = subprocess.run(["go", "mod", "download", "-json", module], capture_output=True, text=True, check=True)
-    definition = Path(json.loads(told.stdout)["Dir"]) / folder / f"{group}_{resource['kind'].lower()}s.yaml"
+    downloaded = subprocess.run(["go", "mod", "download", "-json", module], capture_output=True, text=True, check=True)
+    definition = Path(json.loads(downloaded.stdout)["Dir"]) / folder / f"{group}_{resource['kind'].lower()}s.yaml"
     # Go accepts a flag inside a pattern, Python only at its beginning.
     text = definition.read_text("utf-8").replace("^(?i)", "(?i)^")
     (schema,) = [

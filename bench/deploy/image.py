@@ -89,7 +89,7 @@ class Image:
 
     @contextlib.contextmanager
     def started(self, arguments: Sequence[str], folder: Path, url: str, **given: str) -> "Iterator[RunningService]":
-        """A service of the image that answers at the URL. Its log is in the folder."""
+        """A service of the image that responds at the URL. Its log is in the folder."""
         with (folder / "log").open("w+") as log:
             began = time.monotonic()
             process = subprocess.Popen(self.command(arguments, folder, given), stdout=log, stderr=log)
@@ -146,7 +146,7 @@ def _wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
             if response.status == 200:
                 return
         time.sleep(0.2)
-    raise RuntimeError(f"{url} must answer within {SECONDS:.0f} s: {log.read_text('utf-8')}")
+    raise RuntimeError(f"{url} must respond within {SECONDS:.0f} s: {log.read_text('utf-8')}")
 
 
 # What is looked at
@@ -198,7 +198,7 @@ def filtered(image: Image, folder: Path) -> Iterator[ImageFact]:
     port = free_port()
     given, url = _port_of_serve(port), f"http://127.0.0.1:{port}"
     with image.started(["spotsieve", "serve", "--state", SETTINGS], folder, f"{url}/readyz", **given):
-        known = [_asked(f"{url}/v1/lookup", name, number)["known"] for name, number in (("0", 0), ("new", 9))]
+        known = [_response_to(f"{url}/v1/lookup", name, number)["known"] for name, number in (("0", 0), ("new", 9))]
         found = ", ".join("known" if one else "new" for one in known)
         yield ImageFact(
             "`serve` on a read-only snapshot: an indexed page, another", found, "known, new", known == [True, False]
@@ -213,7 +213,7 @@ def served(image: Image, folder: Path) -> Iterator[ImageFact]:
         ["spotsieve", "serve", "--add", "--state", "served"], folder, f"{url}/readyz", **given
     ) as service:
         yield ImageFact("`serve`: seconds to ready", f"{service.seconds:.1f}", "-", True)
-        kinds = [_asked(f"{url}/v1/add", name, 0)["verdict"] for name in ("page", "copy")]
+        kinds = [_response_to(f"{url}/v1/add", name, 0)["verdict"] for name in ("page", "copy")]
         yield ImageFact(
             "`serve`: a page and its copy", ", ".join(kinds), "novel, duplicate", kinds == ["novel", "duplicate"]
         )
@@ -275,7 +275,7 @@ def _port_of_serve(port: int) -> dict[str, str]:
     return {f"SPOTSIEVE_SERVE__{name}": str(value) for name, value in values.items()}
 
 
-def _asked(url: str, name: str, number: int) -> dict[str, Any]:
+def _response_to(url: str, name: str, number: int) -> dict[str, Any]:
     """The response to a page of this name with the text of this number."""
     body = json.dumps({"url": f"https://example.org/{name}", "body": _page(number)}).encode()
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}

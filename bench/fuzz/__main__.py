@@ -92,30 +92,30 @@ def _fuzz(target: FuzzTarget, seconds: float, seed: int, folder: Path) -> FuzzRe
                 timeout=left + START_SECONDS + 2 * SECONDS_AN_INPUT,
                 check=False,
             )
-            said, code = process.stdout + process.stderr, process.returncode
+            output, code = process.stdout + process.stderr, process.returncode
         except subprocess.TimeoutExpired as error:
-            said, code = f"{error.stdout!r}\nit did not end: an input hangs", -1
+            output, code = f"{error.stdout!r}\nit did not end: an input hangs", -1
         spent += time.monotonic() - began
         seed += 1
-        executions += _executions(said)
-        covered = max([covered or 0, *map(int, _COVERED.findall(said))]) or None
+        executions += _executions(output)
+        covered = max([covered or 0, *map(int, _COVERED.findall(output))]) or None
         if code:
-            findings.append((_told(said), _failing(folder, len(findings))))
+            findings.append((_error_line(output), _failing(folder, len(findings))))
     return FuzzResult(executions, spent, covered, len(list((folder / "corpus").iterdir())), findings)
 
 
-def _executions(said: str) -> int:
-    found = _EXECUTED.search(said)
+def _executions(output: str) -> int:
+    found = _EXECUTED.search(output)
     if found:
         return int(found.group(1))
-    lines = said.strip().splitlines()
+    lines = output.strip().splitlines()
     last = lines[-1] if lines else ""
     return int(json.loads(last)["executions"]) if last.startswith('{"executions"') else 0
 
 
-def _told(said: str) -> str:
+def _error_line(output: str) -> str:
     """The line of a process's output that names the error."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     named = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b|==\d+== ?ERROR", line)]
     return (named or lines or ["ended without a word"])[0][:200]
 

@@ -103,8 +103,8 @@ def _functions() -> Iterator[FunctionType]:
     """The functions whose coverage guides the fuzzer, once imported."""
     for name, module in list(sys.modules.items()):
         if name.startswith(INSTRUMENTED):
-            for held in vars(module).values():
-                members = vars(held).values() if isinstance(held, type) else (held,)
+            for value in vars(module).values():
+                members = vars(value).values() if isinstance(value, type) else (value,)
                 for member in members:
                     if isinstance(member, FunctionType) and member.__module__ == name:
                         yield member

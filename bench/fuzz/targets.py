@@ -312,8 +312,8 @@ def read_round_record(data: bytes) -> None:
     of, rest = ROUND_RECORDS[(data[0] if data else 0) % len(ROUND_RECORDS)], data[1:]
     for record in (encode_round_record(of.kind, SETTINGS, SHARE, RANGE, rest), *both_sealed(rest)):
         try:
-            told = decode_round_record(record, SETTINGS, None, "matches", 7)
-            found = decode_body(told, of.kind, of.read, "matches", 7)
+            decoded = decode_round_record(record, SETTINGS, None, "matches", 7)
+            found = decode_body(decoded, of.kind, of.read, "matches", 7)
         except StateError as error:
             check_error(error)
         else:
@@ -463,9 +463,9 @@ class UnwrittenState(NewState):
         self.written += sum(len(key) + len(value) for key, value in items)
 
     def complete(
-        self, identity: Identity, progress: StateProgress, clock: Clock, heard: OutcomeRef | None = None
+        self, identity: Identity, progress: StateProgress, clock: Clock, last_outcome: OutcomeRef | None = None
     ) -> None:
-        assert heard is None
+        assert last_outcome is None
         assert decode_identity(encode_identity(identity)) == identity
         assert decode_progress(encode_progress(progress)) == progress
         assert clock.floor <= progress.entry_count
@@ -626,7 +626,7 @@ TARGETS = {
         FuzzTarget("script-text", "the text in scripts of pages", read_scripts, (*SCRIPTS, *MARKUP)),
         FuzzTarget("file", "JSONL and WARC files, plain or compressed", read_file, (*ARCHIVES, *JSON)),
         FuzzTarget("warc", "WARC records and HTTP responses", read_warc, ARCHIVES),
-        FuzzTarget("markup", "the text kernels against their plain-Python twins", read_markup, MARKUP),
+        FuzzTarget("markup", "the text kernels against their reference implementations", read_markup, MARKUP),
         FuzzTarget("log-record", "records of the log", read_log_record, RECORDS),
         FuzzTarget("round-record", "records of rounds", read_round_record, NUMBERS),
         FuzzTarget("local-log", "the local log's file", read_local_log, (MAGIC, *RECORDS)),

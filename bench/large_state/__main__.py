@@ -55,8 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{plan.pages:,} pages, {variant.name}: {judged}", file=sys.stderr, flush=True)
                 if time.monotonic() - began > 60 * options.most_minutes:
                     break
-    told = ("pages", "small", "judged", "batch", "buffer_mb", "most_minutes")
-    given = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in told]
+    passed = ("pages", "small", "judged", "batch", "buffer_mb", "most_minutes")
+    given = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in passed]
     command = command_line("bench.large_state", given)
     small, large = ran
     text = document(small, large, command, machine(), (loads, os.getloadavg()[0]))

@@ -89,7 +89,15 @@ def crawl(model: CostModel, costs: Costs, state: float, pages: int, shards: int)
     """
     count = max(1, shards)
     worker_us = (costs.intake + costs.commit + shards * costs.seen) * 1e6
-    steps = (costs.ahead, costs.answer, costs.confirm, costs.walk, costs.file, costs.resolver_read, costs.resolver)
+    steps = (
+        costs.ahead,
+        costs.response,
+        costs.confirm,
+        costs.resolution,
+        costs.file,
+        costs.resolver_read,
+        costs.resolver,
+    )
     factor = sum(step.of_all(ROUND_PAGES, shards) for step in steps) / ROUND_PAGES / costs.judge if shards else 1.0
     typical = pages / count / e  # The mean of log2(n) for n from 0 to N is log2(N / e).
     lines = (model.cpu_us, model.wall_us)

@@ -93,8 +93,8 @@ disk. Until then these figures say nothing of a state that exceeds its memory, a
 
 def _verdicts(small: VariantRuns) -> str:
     found = {(judged.novel, judged.copies) for _, judged in small.runs}
-    said = ", ".join(f"{novel:,} novel and {copies:,} copies" for novel, copies in sorted(found))
-    return f"all found {said}" if len(found) == 1 else f"THEY DIFFER: {said}"
+    counts = ", ".join(f"{novel:,} novel and {copies:,} copies" for novel, copies in sorted(found))
+    return f"all found {counts}" if len(found) == 1 else f"THEY DIFFER: {counts}"
 
 
 def _table(ran: VariantRuns) -> str:

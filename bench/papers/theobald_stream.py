@@ -89,11 +89,11 @@ def missed(pages: int, c: int, limits: IndexSettings | None = None, seed: int = 
         changed = dice.random(len(copied)) > 2 * jaccard / (1 + jaccard)
         copied[changed] = np.searchsorted(common, dice.random(int(changed.sum())))
         copies.append(copied)
-    stream, asked = with_spots(spots, lengths, rank), with_spots(np.concatenate(copies), lengths[of], rank)
+    stream, queries = with_spots(spots, lengths, rank), with_spots(np.concatenate(copies), lengths[of], rank)
     index = indexed(scheme, stream, limits.bucket_cap)
     originals = with_spots(np.concatenate([spots[bounds[page] : bounds[page + 1]] for page in of]), lengths[of], rank)
-    near = scheme.confirm(rows_of(originals), rows_of(asked)).accepted & (originals.status + asked.status == 0)
-    probes = scheme.probe(asked)
+    near = scheme.confirm(rows_of(originals), rows_of(queries)).accepted & (originals.status + queries.status == 0)
+    probes = scheme.probe(queries)
     found = MissCounts(int(near.sum()), 0, 0, index.capped, 0.0)
     for copy in np.flatnonzero(near).tolist():
         keys = probes.keys[probes.bounds[copy] + 1 : probes.bounds[copy + 1]]

@@ -98,17 +98,17 @@ def shingles_table(sets: tuple[LabelledSet, LabelledSet]) -> list[str]:
     """Figures 1 (b) and (c)."""
     rows = []
     for w in W:
-        asked = [{"scheme.name": "minhash", "scheme.w": w, "scheme.resemblance": r} for r in R]
-        docs, posts = (list(swept(one, asked)) for one in sets)
+        variants = [{"scheme.name": "minhash", "scheme.w": w, "scheme.resemblance": r} for r in R]
+        docs, posts = (list(swept(one, variants)) for one in sets)
         for r, one, other in zip(R, docs, posts, strict=True):
             rows.append([w, f"{r * 100:.0f} %", *pairs_of(one), *pairs_of(other)])
     return table(["w", "R", "docs pairs P", "R", "F", "newsgroups pairs P", "R", "F"], rows)
 
 
-def swept(labelled: LabelledSet, asked: list[dict[str, object]]) -> Iterator[JudgedSet]:
+def swept(labelled: LabelledSet, variants: list[dict[str, object]]) -> Iterator[JudgedSet]:
     """The set under each of these settings, signed once: the settings change only the judging."""
-    records = sign(labelled.pages, settings_with(asked[0]))
-    for one in asked:
+    records = sign(labelled.pages, settings_with(variants[0]))
+    for one in variants:
         yield judge(records, labelled.truth, settings_with(one), labelled.name)
 
 

@@ -1,8 +1,8 @@
 """Cross-validates over hosts and clusters: the choice of a fold's training part, and its results on the rest.
 
-In each fold the scorecards are fitted to the pages of its training part, the thresholds and the bar of kept blocks are
-chosen there, and then the whole stream of every set is filtered once with what came out. Only the pages of the fold's
-held-out part are counted: strangers and originals among the other pages stand in the way as they always do.
+In each fold the scorecards are fitted to the pages of its training part, and the thresholds, also that of kept blocks,
+are chosen there. Then the whole stream of every set is filtered once with them. Only the pages of the fold's held-out
+part are counted: strangers and originals among the other pages stand in the way as they always do.
 """
 
 from collections import Counter
@@ -23,8 +23,8 @@ from spotsieve.stream.research.scoring import Label
 from spotsieve.stream.sign.features import scorecard
 
 SEEDS = 2
-KEEP_BAR = "keep bar"
-KEEP_BARS = (scorecard.KEEP_ABOVE, -48)
+KEEP_THRESHOLD = "keep threshold"
+KEEP_THRESHOLDS = (scorecard.KEEP_ABOVE, -48)
 """Thresholds for the second card's sum of a kept block: the kernel's own, and one that keeps more."""
 FITTED_SCHEME = "spotsieve"
 Choice = Mapping[str, object]
@@ -70,7 +70,11 @@ def validate(
         return None
     is_fitted = name == FITTED_SCHEME and bool(fitted_on.main_texts)
     material = material_of() if is_fitted else None
-    tried = [{**choice, KEEP_BAR: bar} for bar in KEEP_BARS for choice in thresholds] if is_fitted else thresholds
+    tried = (
+        [{**choice, KEEP_THRESHOLD: keep_above} for keep_above in KEEP_THRESHOLDS for choice in thresholds]
+        if is_fitted
+        else thresholds
+    )
     results, held_out = [], Counter[str]()
     for seed in range(seeds):
         folds = {labelled.name: make_folds(labelled.hosts, labelled.clusters, FOLDS, seed) for labelled in sets}
@@ -111,14 +115,16 @@ class _FoldRun:
 
     def training(self, choice: Choice) -> dict[str, FoldCounts]:
         """The counts of a choice on the training parts."""
-        bar = choice.get(KEEP_BAR)
-        if bar not in self._signed:
-            with self.points_at(bar):
-                self._signed[bar] = {part.name: ours.sign(part.pages, self.under({})) for part in self.parts}
+        keep_above = choice.get(KEEP_THRESHOLD)
+        if keep_above not in self._signed:
+            with self.points_at(keep_above):
+                self._signed[keep_above] = {part.name: ours.sign(part.pages, self.under({})) for part in self.parts}
         settings = self._settings(choice)
         return {
             part.name: outcome_of(
-                ours.judge(self._signed[bar][part.name], part.truth, settings, part.name), part, range(len(part.pages))
+                ours.judge(self._signed[keep_above][part.name], part.truth, settings, part.name),
+                part,
+                range(len(part.pages)),
             )
             for part in self.parts
         }
@@ -126,22 +132,22 @@ class _FoldRun:
     def held_out(self, choice: Choice) -> dict[str, FoldCounts]:
         """The counts of a choice on the held-out pages of the whole streams."""
         settings = self._settings(choice)
-        with self.points_at(choice.get(KEEP_BAR)):
+        with self.points_at(choice.get(KEEP_THRESHOLD)):
             return {
                 labelled.name: outcome_of(ours.run(labelled, settings), labelled, self.folds[labelled.name].held_out)
                 for labelled in self.sets
                 if self.folds[labelled.name].held_out
             }
 
-    def points_at(self, bar: object) -> AbstractContextManager[None]:
+    def points_at(self, keep_above: object) -> AbstractContextManager[None]:
         """Keep blocks by this fold's points above this threshold while the block runs."""
-        if self.points is None or not isinstance(bar, int):
+        if self.points is None or not isinstance(keep_above, int):
             return nullcontext()
-        start = self.points["second start"][0] + scorecard.KEEP_ABOVE - bar
+        start = self.points["second start"][0] + scorecard.KEEP_ABOVE - keep_above
         return points_replaced({**self.points, "second start": (start,)})
 
     def _settings(self, choice: Choice) -> Settings:
-        return self.under({name: value for name, value in choice.items() if name != KEEP_BAR})
+        return self.under({name: value for name, value in choice.items() if name != KEEP_THRESHOLD})
 
 
 def outcome_of(judged: JudgedSet, labelled: LabelledSet, places: Sequence[int]) -> FoldCounts:

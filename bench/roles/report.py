@@ -34,7 +34,10 @@ def document(ran: RolesResult, plan: RolesPlan, command: str, machine: dict[str,
         ("verdicts other than those of the log, judged again by one process", f"{checked.differing}"),
         ("pages submitted to the log again", f"{checked.submitted_again:,}"),
         *((f"{role}, {kind}", f"{count} times") for (role, kind), count in sorted(harms.items())),
-        *((f"no outcome after a resolver was {kind}", _told(_silences(ran, kind))) for kind in ("killed", "frozen")),
+        *(
+            (f"no outcome after a resolver was {kind}", _median_and_longest(_silences(ran, kind)))
+            for kind in ("killed", "frozen")
+        ),
         ("time", f"{ran.seconds:.0f} s"),
     ]
     return f"""# Harm to workers, shards and resolvers
@@ -63,5 +66,5 @@ def _silences(ran: RolesResult, kind: str) -> list[float]:
     return [harm.silent for harm in ran.harms if harm.silent is not None and harm.kind == kind]
 
 
-def _told(seconds: list[float]) -> str:
+def _median_and_longest(seconds: list[float]) -> str:
     return f"{median(seconds):.1f} s (median), {max(seconds):.1f} s at most"

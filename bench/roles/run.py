@@ -64,7 +64,7 @@ class Outcomes:
         self._stopped = threading.Event()
 
     @contextmanager
-    def heard(self, topics: TopicSet) -> Iterator[None]:
+    def recording(self, topics: TopicSet) -> Iterator[None]:
         """Consume while the block runs."""
         listening = threading.Thread(target=lambda: asyncio.run(self._listen(topics)))
         listening.start()
@@ -96,7 +96,7 @@ def run(servers: str, directory: Path, plan: RolesPlan, say: Callable[[str], Non
     with TopicSet(servers, partitions=PARTITIONS, shards=plan.shards) as topics:
         toml = topics.toml(KILLED_SESSION_MS)
         made = Roles(directory, topics, plan.workers, plan.shards, resolvers=2, toml=toml)
-        with made as roles, outcomes.heard(topics):
+        with made as roles, outcomes.recording(topics):
             roles.start()
             begun = time.monotonic()
             sending = threading.Thread(target=_send, args=(topics, pages, plan, harmed))
@@ -152,8 +152,8 @@ def _harm(
         _at_work(roles)
     else:
         process.until_ready()
-    heard = len(outcomes.times)
-    wait_until(lambda: len(outcomes.times) > heard, SETTLE_SECONDS, f"an outcome after a {role} was {kind}")
+    before = len(outcomes.times)
+    wait_until(lambda: len(outcomes.times) > before, SETTLE_SECONDS, f"an outcome after a {role} was {kind}")
     silent = outcomes.longest_silence(begun, time.monotonic()) if role == "resolver" else None
     say(f"  {process.name} {kind}" + (f": {silent:.1f} s without an outcome" if silent is not None else ""))
     time.sleep(plan.pause)  # Time itself: pages flow undisturbed for a while.

@@ -15,7 +15,7 @@ from bench.speed.report import bench_file
 
 Figures = dict[str, Any]
 AHEAD = ("shard_read_us", "shard_ahead_us")
-ANSWER = ("shard_keys and buckets_us", "shard_answer_us")
+RESPONSE = ("shard_keys and buckets_us", "shard_answer_us")
 ALONE = ("shard_read_us", "alone_keys and buckets_us", "shard_answer_us")
 """A response without reading ahead."""
 BYTES = ("meetings_bytes", "confirms_bytes", "walks_bytes", "outcome_bytes")
@@ -55,10 +55,10 @@ class Costs(NamedTuple):
     seen: float
     judge: float
     ahead: StepCost
-    answer: StepCost
+    response: StepCost
     alone: StepCost
     confirm: StepCost
-    walk: StepCost
+    resolution: StepCost
     file: StepCost
     rebuild: StepCost
     resolver_read: StepCost
@@ -85,19 +85,22 @@ def costs_of(figures: Figures) -> Costs:
 
     of_worker = [found for _, pages, found in points if pages == large["round"]]
     originals = float(np.median([found["worker_originals_us"] for found in of_worker]))
-    walk, walks = step("shard_walk_us"), [found["walks_a_round"] for found in of_worker if found["walks_a_round"] > 1]
-    again = float(np.mean(walks)) - 1 if walks else 0.0
-    walked_once = StepCost(*(part / (1 + again) for part in walk))
+    resolution, resolutions = (
+        step("shard_walk_us"),
+        [found["walks_a_round"] for found in of_worker if found["walks_a_round"] > 1],
+    )
+    again = float(np.mean(resolutions)) - 1 if resolutions else 0.0
+    resolved_once = StepCost(*(part / (1 + again) for part in resolution))
     return Costs(
         (worker["decode_us"] + worker["sign_us"] + worker["log_us"] + figures["client_us"] / 2) * MICRO,
         (figures["client_us"] / 2 + originals) * MICRO,
         float(np.median([found["worker_outcomes_us"] for found in of_worker])) * MICRO,
         large["judge_us"] * MICRO,
         step(*AHEAD),
-        step(*ANSWER),
+        step(*RESPONSE),
         step(*ALONE),
         step("shard_confirm_us"),
-        walked_once,
+        resolved_once,
         step("shard_file_us"),
         step("rebuild_us"),
         step("resolver_read_us"),
@@ -127,7 +130,7 @@ def _fitted(points: Sequence[tuple[int, int, float]]) -> StepCost:
     return StepCost(*found.tolist())
 
 
-def told_bytes(roles: Sequence[Figures], shards: int) -> float:
+def published_bytes(roles: Sequence[Figures], shards: int) -> float:
     """Bytes per page on `signatures`, `matches` and `verdicts` together: a straight line through measured points."""
     large = max(roles, key=lambda run: run["round"])
     if not shards:
@@ -146,8 +149,8 @@ def state_bytes(roles: Sequence[Figures], shards: int) -> float:
     if not shards:
         return float(large["state_bytes"])
     measured = {_shards(name): found for name, found in large.items() if name[:2] == "S="}
-    by_held = {2 - 1 / number: found["state_bytes"] for number, found in measured.items()}
-    return _on_line(by_held, 2 - 1 / shards)
+    by_copies = {2 - 1 / number: found["state_bytes"] for number, found in measured.items()}
+    return _on_line(by_copies, 2 - 1 / shards)
 
 
 def _on_line(points: dict[Any, float], at: float) -> float:

@@ -58,8 +58,8 @@ def text(figures: Figures, costs: Costs, cases: Cases, client_us: float, machine
 
 
 def _opening(figures: Figures, machine: Figures) -> list[str]:
-    told = [(name, figures[f"{name}_measured"]) for name in ("roles", "larger", "worker", "hops", "real", "refill")]
-    loads = "; ".join(f"{name} on {one['on']} at a load of {one['load']}, nice {one['nice']}" for name, one in told)
+    measured = [(name, figures[f"{name}_measured"]) for name in ("roles", "larger", "worker", "hops", "real", "refill")]
+    loads = "; ".join(f"{name} on {one['on']} at a load of {one['load']}, nice {one['nice']}" for name, one in measured)
     return [
         fill(
             "`make scale` measures the parts, simulates a cluster of them and writes this page; do not edit it. "
@@ -100,7 +100,9 @@ def _left_out(figures: Figures, costs: Costs) -> list[str]:
 
 def _costs(figures: Figures, large: Figures, costs: Costs, client_us: float) -> list[str]:
     worker, larger, rounds = figures["worker"], figures["larger"], sorted(run["round"] for run in figures["roles"])
-    every_us = sum(step.every for step in (costs.ahead, costs.answer, costs.confirm, costs.walk, costs.file)) * 1e6
+    every_us = (
+        sum(step.every for step in (costs.ahead, costs.response, costs.confirm, costs.resolution, costs.file)) * 1e6
+    )
     return [
         fill(
             f"{large['pages']:,} made-up pages of the index benchmark, the default scheme, "
@@ -187,13 +189,13 @@ def _simulation(figures: Figures, costs: Costs, cases: Cases) -> list[str]:
 
 def _compared(real: Sequence[Figures]) -> str:
     sharded = [f"{one['workers']} x {one['shards']}" for one in real if one["shards"]]
-    told = (
+    compared = (
         f"Of three roles, W x S = {', '.join(sharded)} were compared."
         if sharded
         else ("Of three roles none was compared: `spotsieve run` did not know `--role` when this was measured.")
     )
     return (
-        f"One process that does all was compared. {told} Broker, client and process share the cores of this machine "
-        "and wait for other programs, which the simulation leaves out. So the higher the load, the slower a real run. "
-        "CPU a page can be compared at any load."
+        f"One process that does all was compared. {compared} Broker, client and process share the cores of this "
+        "machine and wait for other programs, which the simulation leaves out. So the higher the load, the slower a "
+        "real run. CPU a page can be compared at any load."
     )

@@ -60,12 +60,12 @@ class _Batch(NamedTuple):
 class _Round:
     """Events of a round: responded, confirmed, resolved and indexed by each shard, announced and resolved for all."""
 
-    def __init__(self, env: simpy.Environment, shards: int, batches: list[_Batch], walks: int) -> None:
-        self.batches, self.pages, self.walks = batches, sum(one.pages for one in batches), walks
+    def __init__(self, env: simpy.Environment, shards: int, batches: list[_Batch], resolutions: int) -> None:
+        self.batches, self.pages, self.resolutions = batches, sum(one.pages for one in batches), resolutions
         self.announced, self.resolved = env.event(), env.event()
         self.answered, self.confirmed, self.indexed = ([env.event() for _ in range(shards)] for _ in range(3))
-        self.resolution = [[env.event() for _ in range(shards)] for _ in range(walks)]
-        self.allowed = [env.event() for _ in range(walks)]
+        self.resolution = [[env.event() for _ in range(shards)] for _ in range(resolutions)]
+        self.allowed = [env.event() for _ in range(resolutions)]
 
 
 class Simulation:
@@ -193,9 +193,9 @@ class Simulation:
             yield self._env.all_of(round_.confirmed)
             reading = self._costs.resolver_read.of_all(round_.pages, self._plan.shards)
             yield from self._work(self._resolver, "resolver", reading)
-            for number in range(round_.walks):
+            for number in range(round_.resolutions):
                 yield self._env.all_of(round_.resolution[number])
-                if number + 1 < round_.walks:
+                if number + 1 < round_.resolutions:
                     yield self._hop("fenced.small")
                     round_.allowed[number + 1].succeed()
             resolving = self._costs.resolver.of_all(round_.pages, self._plan.shards)
@@ -212,8 +212,8 @@ class Simulation:
         while self._log and (not batches or pages + self._log[0].pages <= self._plan.round_pages):
             batches.append(self._log.popleft())
             pages += batches[-1].pages
-        walks = 2 if self._dice.random() < self._costs.again else 1
-        round_ = _Round(self._env, self._plan.shards, batches, walks)
+        resolutions = 2 if self._dice.random() < self._costs.again else 1
+        round_ = _Round(self._env, self._plan.shards, batches, resolutions)
         for shard in range(self._plan.shards):
             self._env.process(self._shard(shard, round_, before))
         return round_
@@ -231,7 +231,7 @@ class Simulation:
         unread = sum(batch.pages for batch in round_.batches if not batch.read[shard])
         for batch in round_.batches:
             batch.read[shard] = True
-        return costs.answer.of_one(round_.pages, shards) + (costs.ahead.of_one(unread, shards) if unread else 0.0)
+        return costs.response.of_one(round_.pages, shards) + (costs.ahead.of_one(unread, shards) if unread else 0.0)
 
     def _shard(self, shard: int, round_: _Round, before: _Round | None) -> Waits:
         """The steps of a shard in a round: respond, confirm, resolve, index; each one waits for the previous round."""
@@ -245,10 +245,10 @@ class Simulation:
         yield from self._work(core, f"shard {shard}", costs.confirm.of_one(round_.pages, shards))
         self._env.process(self._send(round_.confirmed[shard], "plain.meetings"))
         yield self._env.all_of(round_.confirmed)
-        for number in range(round_.walks):
+        for number in range(round_.resolutions):
             if number:
                 yield round_.allowed[number]
-            yield from self._work(core, f"shard {shard}", costs.walk.of_one(round_.pages, shards))
+            yield from self._work(core, f"shard {shard}", costs.resolution.of_one(round_.pages, shards))
             self._env.process(self._send(round_.resolution[number][shard], "plain.meetings"))
         yield round_.resolved
         yield from self._work(core, f"shard {shard}", costs.file.of_one(round_.pages, shards))

@@ -5,7 +5,7 @@ from functools import partial
 from math import ceil
 from typing import Any, NamedTuple
 
-from bench.scale.costs import Costs, state_bytes, told_bytes
+from bench.scale.costs import Costs, published_bytes, state_bytes
 from bench.scale.outcomes import SimulationResult
 from bench.scale.simulation import SimulationPlan, simulate
 
@@ -50,7 +50,7 @@ def most_pages_per_s(shards: int, costs: Costs) -> float:
 
     A shard reads ahead while the resolver works.
     """
-    pages, steps = SimulationPlan(1, 1).round_pages, (costs.answer, costs.confirm, costs.walk, costs.file)
+    pages, steps = SimulationPlan(1, 1).round_pages, (costs.response, costs.confirm, costs.resolution, costs.file)
     if not shards:
         return 1 / costs.judge
     shard = sum(step.of_one(pages, shards) for step in steps)
@@ -90,15 +90,15 @@ def traffic(rate: float, workers: int, shards: int, roles: Sequence[dict[str, An
     shards every worker reads all of `signatures`.
     """
     large = max(roles, key=lambda run: run["round"])
-    log, told = large["log_bytes"], told_bytes(roles, shards)
+    log, published = large["log_bytes"], published_bytes(roles, shards)
     if not shards:
         own_written, own_read = log, workers * log
     else:
         measured = {int(name[2:]): found for name, found in large.items() if name[:2] == "S="}
         nearest = min(measured, key=lambda number: abs(number - shards))
         outcome = measured[nearest]["outcome_bytes"]
-        answers = told - log - outcome
-        own_written, own_read = told, (shards + 1) * (log + answers) + (workers + shards) * outcome
+        responses = published - log - outcome
+        own_written, own_read = published, (shards + 1) * (log + responses) + (workers + shards) * outcome
     return Traffic(rate * (message + own_written), rate * (message + own_read), rate * own_written, rate * own_read)
 
 

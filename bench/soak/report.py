@@ -45,8 +45,8 @@ def broken(soaked: SoakResult) -> list[str]:
         f"resident memory grew from {first:.0f} to {last:.0f} MiB": last <= first * (1 + MOST_GROWTH),
     }
     if leak is not None:
-        told = f"a worker's memory grew from {leak.early_mib:.0f} to {leak.rss_mib:.0f} MiB in {leak.seconds:.0f} s"
-        kept[told] = leak.rss_mib <= leak.early_mib * (1 + MOST_GROWTH)
+        rule = f"a worker's memory grew from {leak.early_mib:.0f} to {leak.rss_mib:.0f} MiB in {leak.seconds:.0f} s"
+        kept[rule] = leak.rss_mib <= leak.early_mib * (1 + MOST_GROWTH)
     return [what for what, well in kept.items() if not well]
 
 

@@ -19,7 +19,7 @@ from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 
 BATCH_PAGES = 2_048
-ASKED = 5
+EXPLAINED = 5
 """Number of pages that are explained."""
 
 
@@ -41,7 +41,7 @@ def measure_explaining(pages: int) -> dict[str, float]:
         with read_only_state(Path(folder)) as state:
             view = state
             judged = ExplainContext(settings, scheme, view, state.clock, folder, view.entry_count)
-            chosen = np.linspace(0, view.entry_count - 1, ASKED + 1).astype(np.uint64)
+            chosen = np.linspace(0, view.entry_count - 1, EXPLAINED + 1).astype(np.uint64)
             names = [entry.url for entry in view.indexed(chosen).entries(np.arange(len(chosen)))]
 
             def ask(name: str) -> None:

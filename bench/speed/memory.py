@@ -43,15 +43,15 @@ def measure_memory(pages: int = PAGES, progress: Callable[[str], None] = print) 
 def _watch(running: FilterProcess, pages: int, early: int, progress: Callable[[str], None]) -> dict[str, float]:
     process = psutil.Process(running.pid)
     deadline = time.monotonic() + TIMEOUT_S
-    first, said, began = 0.0, 0.0, time.monotonic()
+    first, reported, began = 0.0, 0.0, time.monotonic()
     while time.monotonic() < deadline:
         running.check()
         done = sum(running.metric(name) for name in MESSAGE_COUNTERS)
         resident = process.memory_info().rss / MIB
         if done >= early and not first:
             first = resident
-        if done >= said + pages / 8:
-            said = done
+        if done >= reported + pages / 8:
+            reported = done
             progress(f"  {done:,.0f} pages, RSS {resident:.0f} MiB")
         if done >= pages:
             return {

@@ -21,7 +21,7 @@ from bench.speed.pages import bench_messages
 RATE = 2_000
 CONNECTIONS = 64
 WARM_SECONDS = 2.0
-ASKED = 500
+REQUESTED = 500
 
 
 def measure_serve(
@@ -29,8 +29,8 @@ def measure_serve(
 ) -> dict[str, float | int]:
     """Medians of rounds over a state on disk, with look-ups of pages of 20 KB, one per request, half of them indexed.
 
-    lookups_per_s, p50_ms, p99_ms: at a steady RATE, each from the moment at which it was due to its answer;
-    server_cpu_us: CPU of the server a look-up then; most_lookups_per_s: with CONNECTIONS clients that wait for answers
+    lookups_per_s, p50_ms, p99_ms: at a steady RATE, each from the moment at which it was due to its response;
+    server_cpu_us: CPU of the server a look-up then; most_lookups_per_s: with CONNECTIONS waiting clients
     """
     found: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -38,27 +38,27 @@ def measure_serve(
         with file.open("wb") as writing:
             for _, value in bench_messages(pages, 1):
                 writing.write(value + b"\n")
-        asked = Path(scratch) / "asked.jsonl"
-        _write_asked(file, asked)
+        requests_file = Path(scratch) / "requests.jsonl"
+        _write_requests(file, requests_file)
         filtering = [sys.executable, "-m", "spotsieve.stream", "filter", str(file), "--state", str(state)]
         subprocess.run(filtering, check=True, capture_output=True)
         for number in range(rounds):
-            found.append(_round(state, asked, seconds))
+            found.append(_round(state, requests_file, seconds))
             progress(f"  round {number + 1}: " + ", ".join(f"{name} {value:.1f}" for name, value in found[-1].items()))
     medians = {name: round(sorted(one[name] for one in found)[len(found) // 2], 2) for name in found[0]}
     worst = round(max(one["p99_ms"] for one in found), 2)
     return {**medians, "p99_ms_most": worst, "rate": RATE, "pages": pages, "connections": CONNECTIONS}
 
 
-def _write_asked(file: Path, asked: Path) -> None:
+def _write_requests(file: Path, requests_file: Path) -> None:
     """Write the pages to look up, alternating: a page of the file, and a page of other articles."""
-    with file.open("rb") as lines, asked.open("wb") as writing:
-        some = list(islice(lines, ASKED))
+    with file.open("rb") as lines, requests_file.open("wb") as writing:
+        some = list(islice(lines, REQUESTED))
         for known, (_, other) in zip(some, bench_messages(len(some), 2), strict=True):
             writing.write(known + other + b"\n")
 
 
-def _round(state: Path, asked: Path, seconds: float) -> dict[str, float]:
+def _round(state: Path, requests_file: Path, seconds: float) -> dict[str, float]:
     """One server, and one client in a separate process."""
     command = [sys.executable, "-m", "spotsieve.stream", "serve", "--state", str(state), "--port", "0"]
     with subprocess.Popen([*command, "--set", "log.format=json"], stderr=subprocess.PIPE, text=True) as server:
@@ -66,7 +66,7 @@ def _round(state: Path, asked: Path, seconds: float) -> dict[str, float]:
         try:
             lines = iter(server.stderr.readline, "")
             port = next(int(match[1]) for line in lines if (match := re.search(r"http://127\.0\.0\.1:(\d+)", line)))
-            asking = [sys.executable, "-m", "bench.speed.serve", str(port), str(asked)]
+            asking = [sys.executable, "-m", "bench.speed.serve", str(port), str(requests_file)]
             _client([*asking, str(min(WARM_SECONDS, seconds)), str(RATE)])
             began = _cpu(server.pid)
             steady = _client([*asking, str(seconds), str(RATE)])
@@ -94,10 +94,10 @@ def _cpu(process: int) -> float:
     return times.user + times.system
 
 
-def _requests(asked: Path, port: int) -> Iterator[bytes]:
+def _requests(requests_file: Path, port: int) -> Iterator[bytes]:
     """An endless sequence of requests for the pages of the file."""
     made = []
-    with asked.open("rb") as lines:
+    with requests_file.open("rb") as lines:
         for line in lines:
             fields = orjson.loads(line)
             body = orjson.dumps({"url": fields["url"], "body": fields["body"]})
@@ -144,10 +144,10 @@ class _Client(asyncio.Protocol):
         await self.answered
 
 
-async def _load(port: int, asked: Path, seconds: float, rate: float) -> dict[str, float]:
+async def _load(port: int, requests_file: Path, seconds: float, rate: float) -> dict[str, float]:
     """Send requests at a steady rate or, at a rate of 0, as fast as responses come."""
     loop, now = asyncio.get_running_loop(), time.perf_counter  # uvloop's own time stands still while code runs.
-    requests, spans = _requests(asked, port), list[float]()
+    requests, spans = _requests(requests_file, port), list[float]()
     next(requests)  # Makes all of them. The service closes connections that send nothing meanwhile.
     clients = [(await loop.create_connection(_Client, "127.0.0.1", port))[1] for _ in range(CONNECTIONS)]
     began = now() + 0.1

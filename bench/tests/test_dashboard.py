@@ -1,4 +1,4 @@
-"""The dashboard is generated from its code, and a real Prometheus with our metrics answers each of its queries."""
+"""The dashboard is generated from its code, and a real Prometheus with our metrics serves each of its queries."""
 
 import contextlib
 import json
@@ -86,8 +86,8 @@ class Prometheus:
 
     def ask(self, query: str) -> list[dict[str, Any]]:
         """The series of the result at the end of the history. Raises HTTPError for an invalid query."""
-        asked = urllib.parse.urlencode({"query": query, "time": f"{self._end:.3f}"})
-        with urllib.request.urlopen(f"{self._url}/api/v1/query?{asked}", timeout=60) as response:
+        parameters = urllib.parse.urlencode({"query": query, "time": f"{self._end:.3f}"})
+        with urllib.request.urlopen(f"{self._url}/api/v1/query?{parameters}", timeout=60) as response:
             found: list[dict[str, Any]] = json.load(response)["data"]["result"]
         return found
 

@@ -18,9 +18,9 @@ BY_CHANCE = importlib.util.find_spec("atheris") is None
 
 def test_a_target_is_run_until_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
     assert fuzz.main(["charset", "--minutes", "0.03"]) == 0
-    name, _, told = capsys.readouterr().out.partition(": ")
+    name, _, printed = capsys.readouterr().out.partition(": ")
     assert name == "charset"
-    executions, findings = told.strip().removesuffix(" findings").split(" executions, ")
+    executions, findings = printed.strip().removesuffix(" findings").split(" executions, ")
     assert int(executions.replace(",", "")) > 0
     assert findings == "0"
 
@@ -31,24 +31,24 @@ def test_an_input_that_breaks_a_rule_is_kept_and_named(
 ) -> None:
     def run(command: list[str], **_: object) -> "subprocess.CompletedProcess[str]":
         Path(command[-1], "running").write_bytes(b"the input")
-        said = 'Traceback (most recent call last):\n  File "x"\nAssertionError: a rule\n'
-        return subprocess.CompletedProcess(command, 1, "", said)
+        output = 'Traceback (most recent call last):\n  File "x"\nAssertionError: a rule\n'
+        return subprocess.CompletedProcess(command, 1, "", output)
 
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(tempfile, "mkdtemp", lambda **_: str(tmp_path))
     assert fuzz.main(["manifest", "--minutes", "1"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == f"manifest: 0 executions, {fuzz.MOST_FINDINGS} findings"
-    assert told[1] == "  AssertionError: a rule"
-    assert Path(told[2].strip()).read_bytes() == b"the input"
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == f"manifest: 0 executions, {fuzz.MOST_FINDINGS} findings"
+    assert printed[1] == "  AssertionError: a rule"
+    assert Path(printed[2].strip()).read_bytes() == b"the input"
 
 
 def test_figures_are_read_from_what_a_guided_process_says() -> None:
-    said = "#12\tNEW    cov: 41 ft: 80 corp: 3\n#20\tDONE   cov: 57 ft: 90\nstat::number_of_executed_units: 1234\n"
-    assert fuzz._executions(said) == 1234
-    assert max(map(int, fuzz._COVERED.findall(said))) == 57
+    output = "#12\tNEW    cov: 41 ft: 80 corp: 3\n#20\tDONE   cov: 57 ft: 90\nstat::number_of_executed_units: 1234\n"
+    assert fuzz._executions(output) == 1234
+    assert max(map(int, fuzz._COVERED.findall(output))) == 57
     assert fuzz._executions("") == 0
-    assert fuzz._told("x\n==7== ERROR: libFuzzer: timeout after 60 seconds\n") == (
+    assert fuzz._error_line("x\n==7== ERROR: libFuzzer: timeout after 60 seconds\n") == (
         "==7== ERROR: libFuzzer: timeout after 60 seconds"
     )
 

@@ -71,7 +71,7 @@ def test_memory_that_is_not_bounded_is_told(worse: MemorySample) -> None:
 def test_the_document_of_kafka_3_9_names_the_tests_that_failed_and_a_doubled_output() -> None:
     good, bad = Race(openings=100, unknown=60, doubled=0, gaps=0), Race(openings=100, unknown=60, doubled=1, gaps=0)
     passed, failed = ("tests/a.py", 3, 0, 0, 9.0), ("tests/b.py", 2, 1, 0, 9.0)
-    said = kafka39.document([passed], good, bad, "make classic", MACHINE, 0.5)
-    assert "All holds." in said, "aiokafka's own question is for comparison"
+    report = kafka39.document([passed], good, bad, "make classic", MACHINE, 0.5)
+    assert "All holds." in report, "aiokafka's own question is for comparison"
     assert "DOES NOT HOLD: tests/b.py." in kafka39.document([passed, failed], good, bad, "make classic", MACHINE, 0.5)
     assert "DOES NOT HOLD: the race." in kafka39.document([passed], bad, good, "make classic", MACHINE, 0.5)

@@ -102,10 +102,10 @@ def test_every_package_of_a_peer_is_in_the_group_of_peers() -> None:
 
 
 def test_the_cost_of_a_command_is_its_cpu_and_its_own_memory() -> None:
-    held = bytearray(200 * 2**20)
+    allocated = bytearray(200 * 2**20)
     program = "x = bytearray(50 * 2**20); sum(range(3_000_000))"
     cost = measure([sys.executable, "-c", program])
-    assert len(held) > 2**20
+    assert len(allocated) > 2**20
     assert 50 < cost.peak_mib < 150
     assert 0.02 < cost.cpu_s < 60
 

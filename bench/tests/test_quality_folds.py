@@ -111,4 +111,4 @@ def test_thresholds_are_chosen_and_cards_fitted_in_each_fold(
     pooled = found.of_seed("news", 0)
     assert pooled.f1 > 0.9
     assert pooled.duplicates + pooled.novel <= 120 * found.shares["news"]
-    assert all(set(result.choice) == {"scheme.min_containment", validation.KEEP_BAR} for result in found.results)
+    assert all(set(result.choice) == {"scheme.min_containment", validation.KEEP_THRESHOLD} for result in found.results)

@@ -63,7 +63,7 @@ def records(seed: int) -> list[Record]:
 
 
 @pytest.mark.long  # It compiles the slowest kernel of the judge with other rules.
-def test_changed_rules_are_the_twin_s_with_the_same_change_and_the_product_stays(
+def test_changed_rules_match_a_reference_with_the_same_change_and_the_product_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = [run(records(seed), memory_state(), LIMITS) for seed in SEEDS]

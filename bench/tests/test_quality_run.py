@@ -92,8 +92,8 @@ def test_pages_signed_once_are_judged_under_other_thresholds_as_if_signed_anew(s
     signed = ours.sign(small.pages, ours.settings_with({}, chain))
     for step in AXES["chain"][0].swept:
         settings = ours.settings_with(step.overrides, chain)
-        again, anew = ours.judge(signed, small.truth, settings), ours.run(small, settings)
-        assert again.originals == anew.originals
+        again, fresh = ours.judge(signed, small.truth, settings), ours.run(small, settings)
+        assert again.originals == fresh.originals
 
 
 def test_a_threshold_that_changes_signatures_is_refused_as_an_axis(

@@ -42,8 +42,8 @@ def row(name: str, f1: float) -> TextRow:
 
 def test_the_scorecards_without_the_site_are_compared_with_the_others() -> None:
     others = [row(name, f1) for name, f1 in zip(OTHERS, (0.9, 0.8, 0.7), strict=True)]
-    said = verdict_on([row(PUBLISHED, 0.95), row(REFITTED, 0.85), row(WITHOUT, 0.6), *others])
-    assert said == (
+    report = verdict_on([row(PUBLISHED, 0.95), row(REFITTED, 0.85), row(WITHOUT, 0.6), *others])
+    assert report == (
         "By mean F1 our main text (0.850) is better than resiliparse (0.800), jusText (0.700), and worse than "
         "trafilatura (0.900). By mean F1 our text without template text (0.600) is worse than trafilatura (0.900), "
         "resiliparse (0.800), jusText (0.700)."

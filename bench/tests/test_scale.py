@@ -1,8 +1,8 @@
-"""The simulation that sizes a cluster: results for cases with a known answer, and one result per seed."""
+"""The simulation that sizes a cluster: results for cases with a known result, and one result per seed."""
 
 import pytest
 
-from bench.scale.costs import MICRO, Costs, StepCost, costs_of, state_bytes, told_bytes
+from bench.scale.costs import MICRO, Costs, StepCost, costs_of, published_bytes, state_bytes
 from bench.scale.hops import undisturbed
 from bench.scale.simulation import SimulationPlan, simulate
 from bench.scale.sizing import size_for, traffic, workers_for
@@ -22,10 +22,10 @@ COSTS = Costs(
     seen=0.0,
     judge=50 * MICRO,
     ahead=once(20),
-    answer=once(10),
+    response=once(10),
     alone=once(30),
     confirm=once(5),
-    walk=once(5),
+    resolution=once(5),
     file=once(20),
     rebuild=once(30),
     resolver_read=once(1),
@@ -44,9 +44,9 @@ def measured(shards: int, a_round: int) -> dict[str, float]:
     names = [*(f"shard_{name}" for name in steps), "alone_keys and buckets", "rebuild", "resolver_read", "resolver"]
     found = dict.fromkeys([f"{name}_us" for name in names], total)
     sent = {"meetings_bytes": 50.0 * shards, "confirms_bytes": 5.0, "walks_bytes": 15.0, "outcome_bytes": 30.0}
-    held = 2 - 1 / shards
-    others = {"worker_outcomes_us": 1.0, "worker_originals_us": 2.0, "walks_a_round": 1.0, "entries_held": held}
-    return found | sent | others | {"state_bytes": 200 + 100 * held}
+    copies = 2 - 1 / shards
+    others = {"worker_outcomes_us": 1.0, "worker_originals_us": 2.0, "walks_a_round": 1.0, "entries_held": copies}
+    return found | sent | others | {"state_bytes": 200 + 100 * copies}
 
 
 ROLES = [
@@ -109,7 +109,7 @@ def test_costs_of_any_number_of_shards_are_fitted_to_those_measured() -> None:
     assert costs.file == pytest.approx((10 * MICRO, 2 * MICRO, 100 * MICRO), rel=1e-6)
     assert costs.resolver.of_all(1_000, 16) == pytest.approx(1_000 * (10 + 32) * MICRO + 16 * 100 * MICRO)
     assert costs.intake == pytest.approx(100 * MICRO)
-    assert told_bytes(ROLES, 16) == pytest.approx(300 + 50 + 50 * 16)
+    assert published_bytes(ROLES, 16) == pytest.approx(300 + 50 + 50 * 16)
     assert state_bytes(ROLES, 16) == pytest.approx(200 + 100 * (2 - 1 / 16))
 
 

@@ -48,10 +48,10 @@ def test_a_page_that_breaks_a_step_is_passed_on_unchecked_and_kept(kafka: Broker
         assert reasons == [b"internal_error" if n in BROKEN else b"no_match" for n in range(50)]
         assert passed.keys() - {page.key for page in pages} == {copies[1].key}, "what broke the code is no original"
         assert [record.key for record in topics.read("duplicates")] == [copies[0].key]
-        told = [line for line in service.lines() if "a defect of Spotsieve stopped this page" in line["event"]]
-        assert [line["page"] for line in told] == [f"{topics.names['input']}/0/{n}" for n in BROKEN]
-        assert all("Defect" in line["exception"] for line in told)
-        kept = Path(told[0]["kept"])
+        reported = [line for line in service.lines() if "a defect of Spotsieve stopped this page" in line["event"]]
+        assert [line["page"] for line in reported] == [f"{topics.names['input']}/0/{n}" for n in BROKEN]
+        assert all("Defect" in line["exception"] for line in reported)
+        kept = Path(reported[0]["kept"])
         assert (kept.parent, stat.S_IMODE(kept.stat().st_mode)) == (service.state / FOLDER, 0o600)
         report = json.loads(kept.read_text())
         assert base64.b64decode(report["value_base64"]) == pages[BROKEN[0]].value

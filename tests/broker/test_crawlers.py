@@ -78,16 +78,16 @@ def test_norconex_documents_are_filtered_and_deletions_pass(kafka: Broker, tmp_p
 
 def test_messages_are_the_bytes_that_the_crawlers_write() -> None:
     """Norconex: of ApacheKafkaCommitterIT; scrapy-cluster: of a run of its own KafkaPipeline."""
-    told = norconex(
+    produced = norconex(
         "http://www.simpsons.com", "Homer says DÖH!", {"category": ["TV Show"], "sub-category": ["Cartoon"]}
     )
-    assert told.value == (
+    assert produced.value == (
         rb'{"id":"http:\/\/www.simpsons.com","category":"TV Show","sub-category":"Cartoon",'
         rb'"content":"Homer says D\u00D6H!"}'
         b"\n"
     )
-    told = scrapy_cluster("https://a.example/", "<p>\xe9</p>", links=[], url="https://a.example/", timestamp="T")
-    assert told.value == (
+    produced = scrapy_cluster("https://a.example/", "<p>\xe9</p>", links=[], url="https://a.example/", timestamp="T")
+    assert produced.value == (
         rb'{"appid":"testapp","attrs":null,"body":"<p>\u00e9<\/p>","crawlid":"abc123","encoding":"utf-8","links":[],'
         rb'"request_headers":{"User-Agent":["x"]},"response_headers":{"Content-Type":["text\/html; charset=utf-8"],'
         rb'"Server":["nginx"]},"response_url":"https:\/\/a.example\/","status_code":200,"status_msg":"OK",'

@@ -67,10 +67,10 @@ async def test_on_a_broker_of_ones_own_the_demo_removes_its_topics(kafka: Broker
     )
     printed, errors = await demo.communicate()
     assert demo.returncode == 0, errors.decode()
-    told = orjson.loads(printed)
-    assert told["good"] is True
-    assert sum(told["messages_out"].values()) == told["messages_in"]
-    assert sum(kind["found"] for kind in told["copies"].values()) > 160
+    report = orjson.loads(printed)
+    assert report["good"] is True
+    assert sum(report["messages_out"].values()) == report["messages_in"]
+    assert sum(kind["found"] for kind in report["copies"].values()) > 160
     async with administrator(bootstrap_servers=kafka.bootstrap_servers) as admin:
         assert [name for name in await admin.list_topics() if name.startswith("spotsieve-demo-")] == []
 

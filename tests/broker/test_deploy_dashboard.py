@@ -33,7 +33,7 @@ WORDS = "mill river fox hill light keeper sack night yard roof song field horse 
 ROUNDS = "Why not? Rounds of shards and resolver"
 """The row of panels that stay empty where one process judges; bench/tests/test_dashboard.py asks each of them."""
 VARIABLES = {"$__rate_interval": "60s", "$__interval": "5s", "$__range": "60s", "$instance": ".*"}
-ANSWER_SECONDS = 240
+RESPONSE_SECONDS = 240
 
 
 def page(number: int) -> bytes:
@@ -65,7 +65,7 @@ def ask(port: int, path: str, **parameters: str) -> Any:
 
 
 def has_data(port: int, query: str) -> bool:
-    """Whether a query gives a number now: an empty answer or NaN is a panel that shows nothing."""
+    """Whether a query gives a number now: an empty response or NaN is a panel that shows nothing."""
     series = ask(port, "/api/v1/query", query=query)["result"]
     return any(not math.isnan(float(one["value"][1])) for one in series)
 
@@ -86,7 +86,7 @@ def process(command: list[str], log: Path, directory: Path) -> Iterator[subproce
 
 
 def until_answered(url: str, running: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Wait until the process answers at this address."""
+    """Wait until the process responds at this address."""
 
     def answered() -> bool:
         assert running.poll() is None, escape_control_characters(log.read_text("utf-8"))
@@ -95,7 +95,7 @@ def until_answered(url: str, running: "subprocess.Popen[bytes]", log: Path) -> N
             return True
         return False
 
-    wait_until(answered, ANSWER_SECONDS, f"an answer from {url}")
+    wait_until(answered, RESPONSE_SECONDS, f"a response from {url}")
 
 
 @contextmanager
@@ -181,7 +181,7 @@ def check_dashboard(servers: str, topics: dict[str, str], directory: Path) -> No
             waiting[:] = [(title, query) for title, query in waiting if not has_data(prometheus_port, query)]
             return not waiting
 
-        wait_until(all_have_data, ANSWER_SECONDS, "data in every panel", every=1.0)
+        wait_until(all_have_data, RESPONSE_SECONDS, "data in every panel", every=1.0)
         targets = ask(prometheus_port, "/api/v1/targets")["activeTargets"]
         assert [target["health"] for target in targets] == ["up"]
         rules = [rule for group in ask(prometheus_port, "/api/v1/rules")["groups"] for rule in group["rules"]]

@@ -77,7 +77,7 @@ def test_a_paused_broker_answers_nothing_until_resumed(own_kafka: LocalKafka) ->
     own_kafka.pause()
     assert not serves_clients("127.0.0.1", own_kafka.port, timeout_s=0.5)
     own_kafka.resume()
-    wait_until(lambda: serves_clients("127.0.0.1", own_kafka.port), SECONDS, "a resumed broker to answer")
+    wait_until(lambda: serves_clients("127.0.0.1", own_kafka.port), SECONDS, "a resumed broker to respond")
 
 
 def test_stopping_removes_the_brokers_own_directory() -> None:

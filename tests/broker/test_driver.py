@@ -34,8 +34,8 @@ def test_without_performance_patches_every_page_has_its_verdict(
             topics.until_all_committed()
             for patch in PERFORMANCE:
                 assert service.metric("spotsieve_driver_patch", patch=patch.name) == 0
-            said = [line["patch"] for line in service.lines() if line["event"] == LEFT_OUT]
-            assert said == [patch.name for patch in PERFORMANCE]
+            skipped = [line["patch"] for line in service.lines() if line["event"] == LEFT_OUT]
+            assert skipped == [patch.name for patch in PERFORMANCE]
             assert service.terminate() == 0, service.text()
         check_verdicts_sent(topics, toml, pages.articles)
 

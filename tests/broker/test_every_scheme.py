@@ -103,14 +103,14 @@ def runs(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[Ran]]]:
     """Every scheme that this session asks for, side by side on one broker."""
-    asked = {
+    selected = {
         item.callspec.params["name"]
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.path == Path(__file__) and hasattr(item, "callspec")
     }
     pages, directory = messages(), tmp_path_factory.mktemp("schemes")
     pool = ThreadPoolExecutor(AT_ONCE)
-    chosen = [name for name in SCHEMES if name in asked]
+    chosen = [name for name in SCHEMES if name in selected]
     yield {name: pool.submit(run_with, name, kafka.bootstrap_servers, directory, pages) for name in chosen}
     pool.shutdown(cancel_futures=True)
 

@@ -38,8 +38,8 @@ def run(service: Spotsieve, *arguments: str) -> subprocess.CompletedProcess[byte
 def forget(service: Spotsieve, *arguments: str, code: int = 0) -> dict[str, Any]:
     done = run(service, "--json", *arguments)
     assert done.returncode == code, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 @pytest.mark.guarantee(
@@ -57,13 +57,13 @@ def test_a_page_is_forgotten_by_a_running_service_and_a_state_rebuilt_from_the_l
         topics.send([copy_of(article, article) for article in range(1, 9)] + [copy_of(1, 101), copy_of(2, 102)])
         service.until_committed(10)
         assert service.metric("spotsieve_pages_total", verdict="duplicate") == 2
-        told = forget(service, "--url", url_of(1))
-        assert [found["url"] for found in told["found"]] == [url_of(1)]
-        assert told["log"] == topics.names["log"]
+        report = forget(service, "--url", url_of(1))
+        assert [found["url"] for found in report["found"]] == [url_of(1)]
+        assert report["log"] == topics.names["log"]
         service.until_metric("spotsieve_forgotten_pages_total", 1)
-        (said,) = [line for line in service.lines() if line.get("event") == "forgot pages"]
-        assert (said["record"], said["pages"], said["forgotten_before"]) == (told["records"][0], 1, 0)
-        assert said["ids"] == [told["found"][0]["page"]]
+        (logged,) = [line for line in service.lines() if line.get("event") == "forgot pages"]
+        assert (logged["record"], logged["pages"], logged["forgotten_before"]) == (report["records"][0], 1, 0)
+        assert logged["ids"] == [report["found"][0]["page"]]
         topics.send([copy_of(1, 201), copy_of(2, 202), copy_of(1, 203)])
         service.until_committed(13)
         assert novel(topics) == [url_of(number) for number in (*range(1, 9), 201)]

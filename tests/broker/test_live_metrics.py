@@ -55,10 +55,10 @@ def live(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
             service.until_metric("spotsieve_state_entries", 100)
             yield Live(service, before)
             assert service.terminate() == 0
-            (told,) = [line for line in service.text().splitlines() if "these rules matched no page" in line]
-            assert "nowhere.example" in told
-            assert "crawl.example" not in told
-            assert "compare it with the URLs of the pages" in told
+            (warning,) = [line for line in service.text().splitlines() if "these rules matched no page" in line]
+            assert "nowhere.example" in warning
+            assert "crawl.example" not in warning
+            assert "compare it with the URLs of the pages" in warning
 
 
 MOVING = [
@@ -139,10 +139,10 @@ def test_counts_agree_with_what_was_sent(live: Live) -> None:
 
 def test_top_shows_the_running_service(live: Live, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--once", "--every", ".1", f"127.0.0.1:{live.service.port()}"]) == 0
-    said = [re.sub(" +", " ", line) for line in capsys.readouterr().out.splitlines()]
-    assert "pages 0.0/s 206" in said
-    assert "rejected 0.0/s 1" in said
-    assert "workers ready 1 of 1" in said
+    shown = [re.sub(" +", " ", line) for line in capsys.readouterr().out.splitlines()]
+    assert "pages 0.0/s 206" in shown
+    assert "rejected 0.0/s 1" in shown
+    assert "workers ready 1 of 1" in shown
 
 
 def test_metrics_are_named_by_the_conventions_of_prometheus(live: Live) -> None:

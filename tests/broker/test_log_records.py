@@ -78,8 +78,10 @@ def test_records_of_strangers_are_passed_over_by_every_reader(kafka: Broker, tmp
         topics.send(second)
         topics.until_all_committed()
         assert service.metric("spotsieve_log_skipped_records_total", why="foreign") == 2 * len(STRANGERS)
-        told = [line for line in service.lines() if "a log record that another program wrote" in str(line.get("event"))]
-        assert [(line["offset"], line["bytes"], line["log"]) for line in told] == [(0, 0, topics.names["log"])]
+        warnings = [
+            line for line in service.lines() if "a log record that another program wrote" in str(line.get("event"))
+        ]
+        assert [(line["offset"], line["bytes"], line["log"]) for line in warnings] == [(0, 0, topics.names["log"])]
         # The log ends with a marker, which moves its end and is no record: a start must not wait for one.
         write(topics, STRANGERS[:1], "stranger")
         assert service.terminate() == 0, service.text()

@@ -69,14 +69,14 @@ class Sides:
         return found
 
     def log_end(self) -> int:
-        async def asked() -> int:
+        async def end_offset() -> int:
             from aiokafka import AIOKafkaConsumer, TopicPartition
 
             async with AIOKafkaConsumer(bootstrap_servers=self.topics.servers) as consumer:
                 (end,) = (await consumer.end_offsets([TopicPartition(self.log, 0)])).values()
                 return int(end)
 
-        return asyncio.run(asked())
+        return asyncio.run(end_offset())
 
     def records(self) -> list[Any]:
         """The records of the new log."""
@@ -261,7 +261,7 @@ def test_two_configurations_with_one_log_or_different_groups_are_rejected(
         config = tmp_path / "old.toml"
         config.write_text(topics.toml() + f'index.directory = "{tmp_path / "old"}"\n')
         run = ["migrate", "-c", str(config)]
-        for given, told in (
+        for given, message in (
             ([], "topics.log must differ from the old configuration"),
             ([f"topics.log={log}"], "index.directory must differ from the old configuration"),
             (
@@ -272,7 +272,7 @@ def test_two_configurations_with_one_log_or_different_groups_are_rejected(
         ):
             began = time.monotonic()
             assert main([*run, *(word for one in given for word in ("--set", one))]) in (2, 4)
-            assert told in capsys.readouterr().err
+            assert message in capsys.readouterr().err
             assert time.monotonic() - began < 60
 
 

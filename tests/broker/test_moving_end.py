@@ -53,17 +53,17 @@ async def test_records_that_come_while_the_log_is_read_are_read_before_the_worke
 
     monkeypatch.setattr(engine, "apply", slow_apply)
     await send(topics.servers, topics.names["log"], records(engine, 0, FIRST))
-    metrics, told, gaps = Metrics(), list[str](), list[float]()
+    metrics, messages, gaps = Metrics(), list[str](), list[float]()
 
     def progress(text: str) -> None:
-        told.append(text)
+        messages.append(text)
         gaps.append(metrics.registry.get_sample_value("spotsieve_log_gap_seconds") or 0.0)
 
     log = SignatureLog(settings, engine, bytes(16), metrics, Waits(metrics), Heartbeats())
     try:
         await log.start(progress)
         assert engine.state.position >= FIRST + MORE
-        assert any(f"of {FIRST + MORE}" in text for text in told), "it says the gap to the new end"
+        assert any(f"of {FIRST + MORE}" in text for text in messages), "it says the gap to the new end"
         assert max(gaps) > 0
         assert metrics.registry.get_sample_value("spotsieve_log_gap_seconds") == 0
     finally:

@@ -170,8 +170,8 @@ def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_f
     assert len(differing) >= EDITED // 2
     found = {row["page"]: (row["replayed"]["verdict"], row["replayed"]["duplicate_of"]) for row in report["examples"]}
     assert found == differing
-    told = {row["page"]: (row["recorded"]["verdict"], row["recorded"]["duplicate_of"]) for row in report["examples"]}
-    assert told == {page: was[page] for page in differing}
+    shown = {row["page"]: (row["recorded"]["verdict"], row["recorded"]["duplicate_of"]) for row in report["examples"]}
+    assert shown == {page: was[page] for page in differing}
     assert report["differ"] == len(differing)
     assert "scheme.min_containment is " in report["settings_differ"]
 
@@ -336,10 +336,10 @@ def test_the_state_of_the_service_is_rejected_for_a_replay(
 
 
 def test_a_replay_that_is_interrupted_before_it_judges_has_compared_nothing(recorded: Recorded, tmp_path: Path) -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def tell(text: str) -> None:
-        told.append(text)
+        messages.append(text)
         if text.startswith("reading the log"):
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -348,7 +348,7 @@ def test_a_replay_that_is_interrupted_before_it_judges_has_compared_nothing(reco
     report = Replay(ReplayRequest(settings, settings, tmp_path / "state", into=str(into)), tell).run()
     assert report.interrupted
     assert (report.comparison.messages, report.comparison.compared) == (0, 0)
-    assert not any(text.startswith("judging") for text in told)
+    assert not any(text.startswith("judging") for text in messages)
     assert "interrupted: the report covers the pages compared so far" in as_text(report)
     assert not into.exists()
 

@@ -29,7 +29,7 @@ AHEAD = 9
 SMALL_ROUNDS = "cluster.round_pages = 60\ncluster.resolver_session_ms = 3000\n"
 
 
-class Asked:
+class ResizeCommand:
     """`spotsieve shards` with the settings of a service."""
 
     def __init__(self, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,8 +38,8 @@ class Asked:
     def __call__(self, *words: str) -> tuple[int, str]:
         self._capsys.readouterr()
         code = main(["shards", *words, "-c", self._config])
-        told = self._capsys.readouterr()
-        return code, told.out + told.err
+        printed = self._capsys.readouterr()
+        return code, printed.out + printed.err
 
     def status(self) -> dict[str, Any]:
         code, text = self("status", "--json")
@@ -63,7 +63,7 @@ def test_two_shards_become_three(kafka: Broker, tmp_path: Path, capsys: pytest.C
     with TopicSet(kafka.bootstrap_servers, shards=2) as topics, ExitStack() as stack:
         toml = topics.toml(KILLED_SESSION_MS) + SMALL_ROUNDS
         with Roles(tmp_path, topics, workers=1, shards=2, resolvers=1, toml=toml) as roles:
-            ask, new = Asked(roles["worker-0"].config, capsys), three_shards(tmp_path, toml, stack)
+            ask, new = ResizeCommand(roles["worker-0"].config, capsys), three_shards(tmp_path, toml, stack)
             roles.start()
             assert ask("resize", "--shards", "3")[0] == 4, "there is no round yet"
             parts = [pages[at::PARTS] for at in range(PARTS)]
@@ -115,7 +115,7 @@ def test_two_shards_become_three_from_snapshots(
         toml = topics.toml(KILLED_SESSION_MS) + SMALL_ROUNDS
         toml += f'cluster.snapshots = "{backup}"\n'
         with Roles(tmp_path, topics, workers=1, shards=2, resolvers=1, toml=toml) as roles:
-            ask, new = Asked(roles["worker-0"].config, capsys), three_shards(tmp_path, toml, stack)
+            ask, new = ResizeCommand(roles["worker-0"].config, capsys), three_shards(tmp_path, toml, stack)
             roles.start()
             parts = [pages[at::PARTS] for at in range(PARTS)]
             topics.send(parts[0])
@@ -131,12 +131,12 @@ def test_two_shards_become_three_from_snapshots(
                 topics.send(parts[1])
             # Pages went on meanwhile, and all before the round of the snapshots is gone.
             topics.until_all_committed()
-            position, heard = place_of_snapshots(snapshots_in(backup))
-            assert heard is not None
-            assert outcome <= heard.offset < ask.status()["outcomes"]["offset"]
+            position, last_outcome = place_of_snapshots(snapshots_in(backup))
+            assert last_outcome is not None
+            assert outcome <= last_outcome.offset < ask.status()["outcomes"]["offset"]
             log = [record for record in topics.read("log") if record.offset < position]
             topics.delete_before("log", position)
-            topics.delete_before("verdicts", last_round(topics, toml, heard.offset))
+            topics.delete_before("verdicts", last_round(topics, toml, last_outcome.offset))
             assert "resize 2 -> 3 started" in ask("resize", "--shards", "3")[1]
             new[0].start()
             new[0].until_ready()
@@ -161,13 +161,13 @@ def test_two_shards_become_three_from_snapshots(
 def last_round(topics: TopicSet, toml: str, before: int) -> int:
     """The offset of the announcement of the last round before this offset of `verdicts`."""
     digest = digest_of_settings(settings_from(toml))
-    told = (
+    printed = (
         decode_round_record(record.value or b"", digest, None, record.topic, record.offset).kind == KIND_RANGE
         and record.offset
         for record in topics.read("verdicts")
         if record.offset < before
     )
-    return max(map(int, told))
+    return max(map(int, printed))
 
 
 @contextmanager

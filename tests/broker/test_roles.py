@@ -23,16 +23,16 @@ PAGES = 2_000
 
 def check_metrics(roles: Roles) -> None:
     """Each process tells its role and how far it is: what alerts and the dashboard compare."""
-    told = {
+    labels_by_role = {
         "worker-1": {"role": "worker", "shard": ""},
         "shard-1": {"role": "shard", "shard": "1"},
         "resolver-0": {"role": "resolver", "shard": ""},
     }
-    assert [roles[name].metric("spotsieve_role", **labels) for name, labels in told.items()] == [1, 1, 1]
+    assert [roles[name].metric("spotsieve_role", **labels) for name, labels in labels_by_role.items()] == [1, 1, 1]
 
     def lags() -> list[float]:
-        end = max(roles[name].metric("spotsieve_log_end") for name in told)
-        return [end - roles[name].metric("spotsieve_log_position") for name in told]
+        end = max(roles[name].metric("spotsieve_log_end") for name in labels_by_role)
+        return [end - roles[name].metric("spotsieve_log_position") for name in labels_by_role]
 
     wait_until(lambda: not any(lags()), SECONDS, "all roles to reach the end of the log")
     for stage in ("prefetch", "confirm", "resolve_hosts"):

@@ -75,7 +75,7 @@ def test_a_resolver_that_wakes_up_is_fenced_and_doubles_nothing(service: Service
     second = roles.active(but=first)
     roles["shard-1"].thaw()
     service.topics.until_all_committed()
-    # The answers are all there, so it publishes its own outcome of the same round at once.
+    # The responses are all there, so it publishes its own outcome of the same round at once.
     first.thaw()
     wait_until(lambda: "on standby" in first.get("/readyz")[1], SECONDS, "the first resolver to stand by", 0.2)
     assert second.get("/readyz")[0] == 200
@@ -260,7 +260,7 @@ def test_pages_that_break_a_round_are_passed_on_and_everybody_files_the_same(
         shard.kill()
     standby.kill()
     resolver.kill()
-    # Without the defect it files all rounds again, with the pages that the resolver has told.
+    # Without the defect it files all rounds again, with the pages that the resolver has published.
     shutil.rmtree(shard.state)
     shard.start()
     with as_broken(resolver, "resolve"):

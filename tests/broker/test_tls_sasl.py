@@ -102,9 +102,9 @@ def check_topics(tmp_path: Path, toml: str, topics: TopicSet, environment: Mappi
     """The whole output of a `topics check` that succeeds: a metadata round trip."""
     names = "".join(f'topics.{role} = "{name}"\n' for role, name in topics.names.items())
     command = ("topics", "check")
-    with Spotsieve(tmp_path, names + toml, command=command, environment=environment or {}) as asked:
-        assert asked.run_to_end() == 0, asked.text()
-        return asked.text()
+    with Spotsieve(tmp_path, names + toml, command=command, environment=environment or {}) as process:
+        assert process.run_to_end() == 0, process.text()
+        return process.text()
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +139,9 @@ def test_pages_pass_and_topics_are_made_over_tls_and_scram_and_no_secret_is_show
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_each_mechanism_lets_a_login_in(doors: Doors, topics: TopicSet, tmp_path: Path, mechanism: str) -> None:
     toml = doors.toml("SASL_SSL", sasl_mechanism=mechanism, sasl_username=USER) + 'log.level = "debug"\n'
-    said = check_topics(tmp_path, toml, topics, {"SPOTSIEVE_KAFKA__SASL_PASSWORD": PASSWORD})
-    assert topics.names["log"] in said
-    assert PASSWORD not in said
+    output = check_topics(tmp_path, toml, topics, {"SPOTSIEVE_KAFKA__SASL_PASSWORD": PASSWORD})
+    assert topics.names["log"] in output
+    assert PASSWORD not in output
 
 
 def test_tls_alone_and_with_a_client_certificate_whose_key_has_a_password(
@@ -150,8 +150,8 @@ def test_tls_alone_and_with_a_client_certificate_whose_key_has_a_password(
     check_topics(tmp_path, doors.toml("SSL"), topics)
     key = locked(doors.client.key, KEY_PASSWORD)
     toml = doors.toml("MUTUAL", ssl_certfile=str(doors.client.certificate), ssl_keyfile=str(key))
-    said = check_topics(tmp_path, toml, topics, {"SPOTSIEVE_KAFKA__SSL_KEY_PASSWORD": KEY_PASSWORD})
-    assert KEY_PASSWORD not in said
+    output = check_topics(tmp_path, toml, topics, {"SPOTSIEVE_KAFKA__SSL_KEY_PASSWORD": KEY_PASSWORD})
+    assert KEY_PASSWORD not in output
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o640, False)])
@@ -159,25 +159,25 @@ def test_a_password_file_that_everybody_can_read_is_warned_of(
     doors: Doors, topics: TopicSet, tmp_path: Path, mode: int, warned: bool
 ) -> None:
     secret = password_file(tmp_path, mode)
-    said = check_topics(
+    output = check_topics(
         tmp_path,
         doors.toml("SASL_SSL", sasl_username=USER),
         topics,
         {"SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE": str(secret)},
     )
-    assert ("every user of this machine can read" in said and str(secret) in said) == warned
-    assert PASSWORD not in said
+    assert ("every user of this machine can read" in output and str(secret) in output) == warned
+    assert PASSWORD not in output
 
 
 def test_a_key_with_a_password_that_is_not_given_is_refused_and_nobody_is_asked(doors: Doors, tmp_path: Path) -> None:
     key = locked(doors.stranger.key, KEY_PASSWORD)
     toml = doors.toml("MUTUAL", ssl_certfile=str(doors.stranger.certificate), ssl_keyfile=str(key))
     for environment in ({}, {"SPOTSIEVE_KAFKA__SSL_KEY_PASSWORD": WRONG}):
-        with Spotsieve(tmp_path, toml, command=("topics", "check"), environment=environment) as asked:
-            assert asked.run_to_end() == EXIT_SETTING, asked.text()
-            assert "kafka.ssl_key_password" in asked.error()
-            assert str(key) in asked.error()
-            assert "canary" not in asked.text()
+        with Spotsieve(tmp_path, toml, command=("topics", "check"), environment=environment) as process:
+            assert process.run_to_end() == EXIT_SETTING, process.text()
+            assert "kafka.ssl_key_password" in process.error()
+            assert str(key) in process.error()
+            assert "canary" not in process.text()
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Refusal:
     """What is wrong with a client, and what its one line must hold."""
 
     listener: str
-    told: tuple[str, ...]
+    parts: tuple[str, ...]
     host: str = HOST
     protocol: str = ""
     mechanism: str = "PLAIN"
@@ -240,20 +240,20 @@ def test_a_refusal_is_one_line_with_its_setting_and_shows_no_secret(
     if refusal.system_ca or (refusal.protocol and "SSL" not in refusal.protocol):
         toml = toml.replace(f'kafka.ssl_cafile = "{doors.authority.certificate}"\n', "")
     environment = {"SPOTSIEVE_KAFKA__SASL_PASSWORD": refusal.password} if refusal.password else {}
-    with Spotsieve(tmp_path, toml, command=("topics", "check"), environment=environment) as asked:
+    with Spotsieve(tmp_path, toml, command=("topics", "check"), environment=environment) as process:
         # Far below kafka.request_timeout_ms: no case waits for a broker that says nothing.
-        assert asked.run_to_end() == EXIT_BROKER, asked.text()
-        line = asked.error()
-        assert all(told in line for told in refusal.told), line
-        assert "canary" not in asked.text()
+        assert process.run_to_end() == EXIT_BROKER, process.text()
+        line = process.error()
+        assert all(part in line for part in refusal.parts), line
+        assert "canary" not in process.text()
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "ends"),
     [("kafka.sasl_password", True), ("kafka.ssl_cafile", True), ("kafka.bootstrap_servers", False)],
 )
 def test_a_service_that_is_refused_while_it_runs_ends_and_one_without_a_broker_waits(
-    doors: Doors, topics: TopicSet, changed: str, told: bool, monkeypatch: pytest.MonkeyPatch
+    doors: Doors, topics: TopicSet, changed: str, ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spotsieve.stream.kafka.watch.REFUSED_SECONDS", 1.0)
     other = {
@@ -271,11 +271,11 @@ def test_a_service_that_is_refused_while_it_runs_ends_and_one_without_a_broker_w
     }
     waits = Waits(Metrics())
 
-    async def told_why() -> bool:
+    async def reason_shown() -> bool:
         return bool(waits.texts())
 
     async def all_closed() -> bool:
-        """Aiokafka closes a login that was refused, and does not wait for the broker's answer to the end of TLS."""
+        """Aiokafka closes a login that was refused, and does not wait for the broker's response to the end of TLS."""
         loop: Any = asyncio.get_running_loop()
         own_pipe = 1
         return len(loop._selector.get_map()) == own_pipe
@@ -285,16 +285,16 @@ def test_a_service_that_is_refused_while_it_runs_ends_and_one_without_a_broker_w
         try:
             async with asyncio.timeout(SECONDS) as waiting:
                 watching = asyncio.create_task(watch.run())
-                if not told:
-                    await wait_until_async(told_why, SECONDS, "what the service waits for")
+                if not ends:
+                    await wait_until_async(reason_shown, SECONDS, "what the service waits for")
                     waiting.reschedule(asyncio.get_running_loop().time() + 3)
                 await watching
         finally:
             await wait_until_async(all_closed, SECONDS, "the end of the connections")
 
-    with pytest.raises(BrokerError if told else TimeoutError) as ended:
+    with pytest.raises(BrokerError if ends else TimeoutError) as ended:
         asyncio.run(look())
     (waiting,) = waits.texts()
     assert waiting.startswith("waiting for the broker: answer: ")
-    assert (changed in str(ended.value) and changed in waiting) == told, "/readyz says it before the service ends"
+    assert (changed in str(ended.value) and changed in waiting) == ends, "/readyz says it before the service ends"
     assert "canary" not in str(ended.value) + waiting

@@ -31,16 +31,16 @@ def test_the_newest_pages_are_saved_as_they_are_named_in_verdicts(
     config, out = tmp_path / "spotsieve.toml", tmp_path / "pages.jsonl"
     config.write_text(topics.toml(), "utf-8")
     assert main(["topics", "save", "-c", str(config), str(out)]) == 0
-    said = capsys.readouterr().out
-    assert f"{PAGES} pages of {topics.names['input']} in {out}" in said
-    assert "2 messages were skipped: they hold no text page" in said
+    printed = capsys.readouterr().out
+    assert f"{PAGES} pages of {topics.names['input']} in {out}" in printed
+    assert "2 messages were skipped: they hold no text page" in printed
     saved = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert sorted(page["body"] for page in saved) == sorted(bodies)
     assert {page["id"].rpartition("/")[0] for page in saved} <= {f"{topics.names['input']}/{n}" for n in (0, 1)}
     assert main(["review", "--topic", "-c", str(config), "-o", str(tmp_path / "review.html")]) == 0
-    said = capsys.readouterr().out
-    assert f"{PAGES} pages of {topics.names['input']} in {tmp_path / 'review.pages.jsonl.zst'}" in said
-    assert f"pairs in {tmp_path / 'review.html'}" in said
+    printed = capsys.readouterr().out
+    assert f"{PAGES} pages of {topics.names['input']} in {tmp_path / 'review.pages.jsonl.zst'}" in printed
+    assert f"pairs in {tmp_path / 'review.html'}" in printed
     assert (tmp_path / "review.html").stat().st_size < 2_000_000
     assert (
         main(["review", "--topic", "-c", str(config), "-o", str(tmp_path / "other.html"), "--set", "topics.input=none"])

@@ -1,6 +1,6 @@
 """Every client that is made waits for a broker whose controller has not let it in (again).
 
-It was silent for longer than its session, or it just starts: it answers, and its metadata names no broker and no
+It was silent for longer than its session, or it just starts: it responds, and its metadata names no broker and no
 controller. Here that is so for two thirds of the time, as it may be silent for longer than its session lasts.
 """
 
@@ -31,7 +31,7 @@ class Coming:
         self._port = broker.port
 
     def until_out(self) -> None:
-        """Wait until it answers and names no broker."""
+        """Wait until it responds and names no broker."""
         wait_until(lambda: not serves_clients("127.0.0.1", self._port), 60, "a broker that is not let in", every=0.02)
 
     def settings(self, topics: TopicSet) -> Settings:

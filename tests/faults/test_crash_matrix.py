@@ -29,7 +29,7 @@ class Matrix:
             if points:
                 self._columns[column] = self._pool.submit(run_column, servers, where, column, points, pages)
         self._undisturbed = self._pool.submit(run_column, servers, directory / "undisturbed", UNDISTURBED, (), pages)
-        self.held: dict[tuple[Column, str], Outcome] = {}
+        self.outcomes: dict[tuple[Column, str], Outcome] = {}
         """The cells that were found as promised."""
 
     def column(self, column: Column) -> Ran:
@@ -53,17 +53,17 @@ def pages() -> Crawl:
 def matrix(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory, pages: Crawl
 ) -> Iterator[Matrix]:
-    asked: set[tuple[Column, str]] = set()
+    selected: set[tuple[Column, str]] = set()
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.path == Path(__file__) and hasattr(item, "callspec"):
             given: Mapping[str, Any] = item.callspec.params
             names = [given["point"]] if "point" in given else [point.name for point in given["column"].points()]
-            asked.update((given["column"], name) for name in names)
-    running = Matrix(kafka.bootstrap_servers, tmp_path_factory.mktemp("matrix"), asked, pages)
+            selected.update((given["column"], name) for name in names)
+    running = Matrix(kafka.bootstrap_servers, tmp_path_factory.mktemp("matrix"), selected, pages)
     yield running
     running.close()
-    if running.held.keys() == set(CELLS) and release() == KAFKA_VERSION:
-        rewrite(page_to_write(request.config, "docs/measured/crash-matrix.md"), running.held)
+    if running.outcomes.keys() == set(CELLS) and release() == KAFKA_VERSION:
+        rewrite(page_to_write(request.config, "docs/measured/crash-matrix.md"), running.outcomes)
 
 
 def _cells(guarantee: str) -> list[object]:
@@ -91,7 +91,7 @@ def test_killed_after_any_step_every_page_has_exactly_the_one_verdict_of_the_log
 ) -> None:
     found = matrix.column(column).outcomes[point]
     assert found == Outcome(pages=WAVE, missing=0, repeats=0, differing=0)
-    matrix.held[column, point] = found
+    matrix.outcomes[column, point] = found
 
 
 @pytest.mark.guarantee(
@@ -105,7 +105,7 @@ def test_killed_after_any_step_at_least_once_loses_no_page_and_repeats_say_the_s
 ) -> None:
     found = matrix.column(column).outcomes[point]
     assert found == Outcome(pages=WAVE, missing=0, repeats=found.repeats, differing=0)
-    matrix.held[column, point] = found
+    matrix.outcomes[column, point] = found
 
 
 @pytest.mark.guarantee("a crash changes no verdict", fault="kill -9 after each step, beside an undisturbed run")
@@ -120,6 +120,6 @@ def test_a_worker_killed_after_every_step_gives_the_verdicts_of_an_undisturbed_r
     assert undisturbed.keys() == pages.articles.keys()
     killed = matrix.column(column).verdicts
     assert len(killed) == WAVE * len(matrix.column(column).outcomes)
-    differing = {key: said for key, said in killed.items() if set(said) != set(undisturbed[key])}
+    differing = {key: verdicts for key, verdicts in killed.items() if set(verdicts) != set(undisturbed[key])}
     assert not differing, f"{len(differing)} pages, such as {next(iter(differing.items()))}"
-    assert {kind for said in killed.values() for kind, _ in said} == {"novel", "duplicate"}
+    assert {kind for verdicts in killed.values() for kind, _ in verdicts} == {"novel", "duplicate"}

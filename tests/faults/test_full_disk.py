@@ -53,10 +53,10 @@ def test_a_filter_stops_cleanly_on_a_full_disk_and_goes_on_with_the_same_verdict
         capsys.readouterr()
         arguments = ["filter", str(pages), "--state", str(state), "--verdicts", str(verdicts), *small]
         assert main(arguments) == EXIT_STATE
-        told = capsys.readouterr().err
-        assert "no space left" in told.lower()
-        assert "free disk space" in told
-        assert "Traceback" not in told
+        printed = capsys.readouterr().err
+        assert "no space left" in printed.lower()
+        assert "free disk space" in printed
+        assert "Traceback" not in printed
         assert not verdicts.exists()
         disk.resize(65_536)
         assert main(arguments) == 0

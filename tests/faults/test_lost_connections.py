@@ -1,4 +1,4 @@
-"""Connections may end at any request of a page's way, or before its answer."""
+"""Connections may end at any request of a page's pipeline, or before its response."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.fixtures.services.service import Spotsieve
 from tests.fixtures.waiting import SECONDS
 
 SLOWED = "service.batch_pages = 32\n"
-LOSSES: tuple[Lost, ...] = ("request", "answer")
+LOSSES: tuple[Lost, ...] = ("request", "response")
 STEPS = {
     "exactly_once": (PRODUCE, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT, END_TXN, FETCH, HEARTBEAT),
     "at_least_once": (PRODUCE, OFFSET_COMMIT, FETCH, HEARTBEAT),

@@ -34,9 +34,9 @@ def test_a_deleted_state_directory_is_rebuilt_equal_from_the_log(kafka: Broker, 
             shutil.move(service.state, kept)
             service.start().until_ready()
             assert service.metric("spotsieve_log_position") == service.metric("spotsieve_log_end") > 0
-            said = {str(line["event"]): line for line in service.lines() if "event" in line}
-            assert said["rebuilding the state from the log"]["position"] == 0
-            done = said["caught up with the log"]
+            logged = {str(line["event"]): line for line in service.lines() if "event" in line}
+            assert logged["rebuilding the state from the log"]["position"] == 0
+            done = logged["caught up with the log"]
             assert done["position"] == done["end"] == done["records"] == service.metric("spotsieve_log_end")
             assert done["pages"] >= 3_000
             assert done["pages_per_second"] > 0

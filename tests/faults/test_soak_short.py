@@ -19,8 +19,8 @@ SHORT = SoakPlan(pages=4_000, wave=2_000, kill_every=(2.0, 4.0), least_kills=2, 
 def test_workers_killed_under_load_lose_and_double_no_page_and_the_lag_returns_to_0(
     kafka: Broker, tmp_path: Path
 ) -> None:
-    said: list[str] = []
-    soaked = soak(kafka.bootstrap_servers, tmp_path, SHORT, said.append)
+    messages: list[str] = []
+    soaked = soak(kafka.bootstrap_servers, tmp_path, SHORT, messages.append)
     checked = soaked.checked
     assert checked.holds, checked
     assert checked.pages == soaked.pages >= SHORT.pages * SHORT.lanes
@@ -29,4 +29,4 @@ def test_workers_killed_under_load_lose_and_double_no_page_and_the_lag_returns_t
     assert all(kill.lag for kill in soaked.kills), "pages must have been flowing, or the test shows nothing"
     assert len(soaked.lives) >= len(soaked.kills) + 2 * SHORT.lanes
     assert max(life.rss_mib for life in soaked.lives) < MOST_RSS_MIB
-    assert len(said) == soaked.pages // SHORT.wave + SHORT.lanes
+    assert len(messages) == soaked.pages // SHORT.wave + SHORT.lanes

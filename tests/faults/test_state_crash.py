@@ -54,9 +54,9 @@ def test_after_kill_9_while_writing_the_state_is_that_of_the_log_up_to_its_posit
     rebuilt = memory_state()
     rebuilding = Engine(scheme, rebuilt, IndexSettings(), DIGEST, "log")
     for _ in range(4):
-        told = _kill_while_writing(tmp_path, chance)
+        reported = _kill_while_writing(tmp_path, chance)
         with disk_state(tmp_path, "{}", "log", IndexSettings(write_buffer_mb=1)) as state:
-            assert told <= state.position <= told + 1, "a record that was reported as written may not be lost"
+            assert reported <= state.position <= reported + 1, "a record that was reported as written may not be lost"
             reached = state.position
             with LocalLog(tmp_path) as log:
                 for offset, record in log.read_from(rebuilt.position):
@@ -94,14 +94,14 @@ def _make_log(directory: Path) -> None:
 
 
 def _kill_while_writing(directory: Path, chance: random.Random) -> int:
-    """Let the writer write some records and a part of one, and kill it; returns the last position that it told."""
+    """Let the writer write some records and a part of one, and kill it; returns the last position that it reported."""
     with subprocess.Popen([sys.executable, "-c", WRITER, str(directory)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         for _ in range(chance.randrange(10, MOST_RECORDS)):
-            told = int(writer.stdout.readline())
+            reported = int(writer.stdout.readline())
         time.sleep(chance.uniform(0, RECORD_SECONDS))  # Time itself: the kill comes at any moment of a record.
         writer.send_signal(signal.SIGKILL)
         for line in writer.stdout:
             if line.endswith("\n"):
-                told = int(line)
-    return told
+                reported = int(line)
+    return reported

@@ -76,7 +76,7 @@ def test_a_transaction_that_the_broker_aborted_by_timeout_is_dropped_and_repeate
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("lost", ["request", "answer"])
+@pytest.mark.parametrize("lost", ["request", "response"])
 def test_a_commit_of_unknown_outcome_is_dropped_and_the_committed_offset_decides(tmp_path: Path, lost: Lost) -> None:
     pages = crawl(4_000, seed=12)
     with (
@@ -95,7 +95,7 @@ def test_a_commit_of_unknown_outcome_is_dropped_and_the_committed_offset_decides
             assert WENT_BACK in service.text()
             broker.start()
             left = len(pages.messages) - service.committed()
-            if lost == "answer":
+            if lost == "response":
                 wait_until(lambda: topics.uncommitted() < left, SECONDS, "the broker to complete it", 0.3)
             else:
                 # A broker that has just started may answer for a moment as if nothing were committed.

@@ -1,4 +1,4 @@
-"""The bytes of models of terms and of concepts: a change here is a new version, told in CHANGELOG and FORMATS.md."""
+"""The bytes of models of terms and of concepts: a change here is a new version, listed in CHANGELOG and FORMATS.md."""
 
 import numpy as np
 import pytest

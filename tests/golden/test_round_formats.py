@@ -1,4 +1,4 @@
-"""The bytes of what shards and the resolver tell each other: a change here is a new version, told in FORMATS.md."""
+"""The bytes of the records of shards and the resolver: a change here is a new version, listed in FORMATS.md."""
 
 import pytest
 import xxhash
@@ -27,7 +27,7 @@ BODIES = {
         "0000000000800500000000000000042c010000ffffffff020700ffff011f0001ff0001400004ffffffff0000000001040001"
         "02000102000200002c012c01ffff0000000100000000ffffffffffffffff010409"
     ),
-    "walks": (
+    "resolutions": (
         "03000000a040030000006040a001020501050602e503000001000200000120010b000000000000e03f010003000101000101"
         "01020500000068400100000002e5030100000001057061676573000400000080010c0068e5cf8b0100000115687474703a2f"
         "2f6f6e652e6578616d706c652fc3a400"

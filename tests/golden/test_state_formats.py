@@ -1,4 +1,4 @@
-"""The bytes of every stored and sent format: a change here is a new version, told in CHANGELOG and FORMATS.md."""
+"""The bytes of every stored and sent format: a change here is a new version, listed in CHANGELOG and FORMATS.md."""
 
 import dataclasses
 import json

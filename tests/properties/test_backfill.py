@@ -74,8 +74,8 @@ def filtered(directory: Path, name: str, form: str, names: list[str] | None = No
 @pytest.fixture(scope="module")
 def of_filter(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Filtered]:
     base = tmp_path_factory.mktemp("filtered")
-    asked = [(name, "jsonl") for name in SETTINGS] + [("spotsieve", "warc"), ("spotsieve", "parquet")]
-    return {(name, form): filtered(base / f"{name}-{form}", name, form) for name, form in asked}
+    cases = [(name, "jsonl") for name in SETTINGS] + [("spotsieve", "warc"), ("spotsieve", "parquet")]
+    return {(name, form): filtered(base / f"{name}-{form}", name, form) for name, form in cases}
 
 
 def remembered(state: Path, settings: Settings) -> dict[bytes, bytes]:
@@ -169,29 +169,29 @@ def test_a_reader_that_is_lost_at_any_call_has_no_page_judged_twice(
 def test_an_input_that_kills_each_of_its_readers_ends_the_run_and_is_named(
     tmp_path: Path, of_filter: dict[tuple[str, str], Filtered], method: str, readers: int
 ) -> None:
-    expected, told = of_filter["spotsieve", "jsonl"], list[str]()
+    expected, messages = of_filter["spotsieve", "jsonl"], list[str]()
 
     def lose(called: str, number: int) -> bool:
         return called == method and number == 1
 
     with pytest.raises(InputError, match="ended the process that reads it, 3 times") as caught:
-        backfilled(expected.names, tmp_path, expected.settings, lose=lose, readers=readers, tell=told.append)
+        backfilled(expected.names, tmp_path, expected.settings, lose=lose, readers=readers, tell=messages.append)
     assert caught.value.name == expected.names[1]
-    assert len(told) == TRIES - 1
-    assert all("is lost, and a new one replaces it" in text and expected.names[1] in text for text in told)
+    assert len(messages) == TRIES - 1
+    assert all("is lost, and a new one replaces it" in text and expected.names[1] in text for text in messages)
     backfilled(expected.names, tmp_path, expected.settings)
     assert_as_filter(tmp_path, expected, "jsonl")
 
 
 def test_each_input_may_lose_a_reader_or_two(tmp_path: Path, of_filter: dict[tuple[str, str], Filtered]) -> None:
-    expected, losses, told = of_filter["spotsieve", "jsonl"], Counter[int](), list[str]()
+    expected, losses, messages = of_filter["spotsieve", "jsonl"], Counter[int](), list[str]()
 
     def lose(method: str, number: int) -> bool:
         losses[number] += method == "finish"
         return method == "finish" and losses[number] < TRIES
 
-    backfilled(expected.names, tmp_path, expected.settings, lose=lose, tell=told.append)
-    assert len(told) == (TRIES - 1) * len(expected.names)
+    backfilled(expected.names, tmp_path, expected.settings, lose=lose, tell=messages.append)
+    assert len(messages) == (TRIES - 1) * len(expected.names)
     assert_as_filter(tmp_path, expected, "jsonl")
 
 

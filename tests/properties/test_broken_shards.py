@@ -84,10 +84,10 @@ def test_remembered_hosts_go_on_without_pages_that_break_a_round(seed: int, monk
         bucket_cap=limits.cap, candidate_limit=limits.candidates, horizon_hours=dice.choice([0, 0, 20]) / 3600
     )
     pages = [(page._replace(time_ms=1000 * number), number) for number, (page, _) in enumerate(pages)]
-    told = [(signatures_of_hosts(record.pages), record.committed) for record in Log(dice, pages).records]
-    some_that_break(dice, [signatures for signatures, _ in told], STEPS_WITH_HOSTS, monkeypatch)
+    records = [(signatures_of_hosts(record.pages), record.committed) for record in Log(dice, pages).records]
+    some_that_break(dice, [signatures for signatures, _ in records], STEPS_WITH_HOSTS, monkeypatch)
     one = OneProcess(SCHEME, settings, limits.policy.longer_by)
-    for signatures, committed in told:
+    for signatures, committed in records:
         one.sign(signatures, committed)
     assert_spared_alike(dice, one)
 
@@ -154,13 +154,13 @@ def test_a_page_whose_pairs_break_what_confirms_is_spared_and_stops_no_shard(mon
     one.sign(replace(again, offset=again.offset + 10_000))
     whole, broke = vars(of_shard)["confirm"], set[int]()
 
-    def breaking(round_: Round, held: ShardReads, candidates: Sequence[ShardCandidates], *arguments: Any) -> Any:
+    def breaking(round_: Round, reads: ShardReads, candidates: Sequence[ShardCandidates], *arguments: Any) -> Any:
         judged = round_.signatures.status != SignatureStatus.EMPTY
         row = np.flatnonzero(judged & (round_.signatures.offset == bad))
         if any(sizes_of(one.bounds)[row].any() for one in candidates):
             broke.add(bad)
             raise Defect("of a pair")
-        return whole(round_, held, candidates, *arguments)
+        return whole(round_, reads, candidates, *arguments)
 
     expected = concatenate(one.verdicts)
     bad = int(again.offset[np.flatnonzero(expected.kind[: len(again)] == Kind.NOVEL)[3]]) + 10_000

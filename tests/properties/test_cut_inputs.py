@@ -144,7 +144,7 @@ def read(data: bytes) -> Iterator[Page]:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_cut_input_is_no_duplicate_of_another_page(form: str) -> None:
     judged = [page for cut in FORMS[form]() for page in read(cut) if not page.filtered]
-    asked = [
+    queries = [
         CrawledPage(
             number,
             page.url,
@@ -153,7 +153,7 @@ def test_a_cut_input_is_no_duplicate_of_another_page(form: str) -> None:
         )
         for number, page in enumerate(judged)
     ]
-    verdicts = list(others().query_many(asked))
+    verdicts = list(others().query_many(queries))
     assert len(verdicts) == len(judged)
     assert {(verdict.kind, verdict.reason) for verdict in verdicts if verdict.is_duplicate} == set()
 

@@ -25,7 +25,7 @@ from tests.fixtures.pages.small_crawl import CRAWL
 from tests.fixtures.pages.spotsieve_pages import SCHEME as DEFAULT
 from tests.fixtures.states.remembering import SCHEME, any_case, cut, run
 
-ASKED = 12
+QUERIED = 12
 """The last pages of each random input are explained."""
 
 
@@ -77,9 +77,9 @@ def assert_agrees(signatures: Signatures, scheme: Scheme, state: State, limits: 
 def test_a_trace_has_the_judges_verdict_and_its_thresholds_imply_it(seed: int) -> None:
     dice, pages, limits = any_case(seed)
     scheme = dice.choice([SCHEME, SCHEME, SCHEME.with_policy(keep_variants=True, drop_parts=False)])
-    state, asked = memory_state(), pages[-ASKED:]
-    run(cut(pages[:-ASKED], [40]), state, limits, scheme)
-    for page in asked:
+    state, queries = memory_state(), pages[-QUERIED:]
+    run(cut(pages[:-QUERIED], [40]), state, limits, scheme)
+    for page in queries:
         signatures = signatures_of([page])
         trace = assert_agrees(signatures, scheme, state, limits)
         judged = signatures.status[0] == 0
@@ -108,11 +108,13 @@ def test_a_page_in_the_state_is_traced_with_its_recorded_verdict() -> None:
 def test_every_scheme_traces_the_verdict_of_its_judge(name: str) -> None:
     scheme, state = scheme_of(settings_named(name)), memory_state()
     indexed = [page for number, page in enumerate(CRAWL) if number % 3 < 2]
-    asked = [*CRAWL[2::3][:12], CRAWL[0]._replace(offset=len(CRAWL))]
+    queries = [*CRAWL[2::3][:12], CRAWL[0]._replace(offset=len(CRAWL))]
     _, index_update = judge(scheme.sign(indexed), scheme, state, 256, 0)
     state.file(index_update, 1, 0)
-    signatures = scheme.sign(asked)
-    traces = [assert_agrees(signatures.part(row, row + 1), scheme, state, (256, 0, PLAIN)) for row in range(len(asked))]
+    signatures = scheme.sign(queries)
+    traces = [
+        assert_agrees(signatures.part(row, row + 1), scheme, state, (256, 0, PLAIN)) for row in range(len(queries))
+    ]
     copies = [one for one in traces if one.original is not None]
     assert copies, "the crawl has copies"
     for one in copies:

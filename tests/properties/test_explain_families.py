@@ -20,7 +20,7 @@ from tests.fixtures.long_cases import mostly_long
 
 THIN = 100
 """The judge compares shorter texts block by block, with the words of their titles."""
-ASKED = 10
+QUERIED = 10
 """Pages of each family that are explained, spread over the family."""
 SETTINGS = SpotsieveSettings()
 SCHEMES = {
@@ -55,12 +55,12 @@ def traces_of(family: str, scheme: SpotsieveScheme) -> list[tuple[JudgeTrace, fl
     The error is 0 for novel pages and for thin texts.
     """
     state, pages, found = memory_state(), pages_of(family), list[tuple[JudgeTrace, float]]()
-    step = max(len(pages) // ASKED, 1)
+    step = max(len(pages) // QUERIED, 1)
     for start in range(0, len(pages), step):
         signatures = scheme.sign(pages[start : start + step])
-        asked = signatures.part(0, 1)
-        verdicts, _ = judge(asked, scheme, state, 256, 0)
-        trace = trace_page(asked, scheme, state, 0)
+        query = signatures.part(0, 1)
+        verdicts, _ = judge(query, scheme, state, 256, 0)
+        trace = trace_page(query, scheme, state, 0)
         for name in ("kind", "reason", "score"):
             np.testing.assert_array_equal(getattr(trace.verdicts, name), getattr(verdicts, name))
         error = 0.0

@@ -48,7 +48,7 @@ NO_LIMIT = 10**6
 
 
 class Reader:
-    """A reader of the log of these tests. outcomes: what it said of every page"""
+    """A reader of the log of these tests. outcomes: its verdict of every page"""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Reader:
 
 
 def indexed_page(state: State, number: int) -> ForgottenPage:
-    """Return what a record must say to forget this entry, by the obvious walk over everything."""
+    """Return what a record must say to forget this entry, by a scan of everything."""
     (page_id,) = state.page_ids(np.array([number], "u8"))
     assert page_id is not None
     keys = [

@@ -124,11 +124,11 @@ def test_an_original_counts_if_and_only_if_it_is_not_dead_whatever_the_records(
     reference_kernel, state = ForgetfulJudge(case.reference_kernel(cap, 64, policy), STEP_MS), memory_state()
     expected = reference_kernel.judge(signatures)
     assert apply(case, state, records(signatures, sizes), cap, policy) == expected
-    held = dict(living(state))
+    living_entries = dict(living(state))
     assert {
-        int.from_bytes(name[8:], "big") for name in held if name.startswith(b"entries/")
+        int.from_bytes(name[8:], "big") for name in living_entries if name.startswith(b"entries/")
     } == reference_kernel.living()
-    buckets = [found[0] for name, found in held.items() if name.startswith(b"buckets/")]
+    buckets = [found[0] for name, found in living_entries.items() if name.startswith(b"buckets/")]
     assert sorted(buckets) == sorted(
         [number for number, _ in postings] for postings in reference_kernel.buckets().values()
     )

@@ -204,7 +204,7 @@ WRITER, DIGEST = bytes(16), bytes(16)
 
 
 class Reader:
-    """A reader of a log, and the twin beside it, in which entries and memories die as the horizon says."""
+    """A reader of a log, and the reference implementation, in which entries and memories die as the horizon says."""
 
     def __init__(self, state: State, limits: Limits, horizon_hours: float) -> None:
         settings = IndexSettings.model_construct(

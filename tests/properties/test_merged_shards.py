@@ -20,7 +20,7 @@ from spotsieve.stream.engine import Engine
 from spotsieve.stream.judge.policy import policy_of
 from tests.fixtures.long_cases import mostly_long
 from tests.fixtures.states.comparison import first_difference
-from tests.fixtures.states.shard_directories import held, opened, with_hosts, without_hosts, without_leftovers
+from tests.fixtures.states.shard_directories import contents, opened, with_hosts, without_hosts, without_leftovers
 from tests.fixtures.states.sharded_logs import assert_verdicts_equal
 from tests.fixtures.states.shards import DIGEST, OneProcess, Shards
 
@@ -56,7 +56,7 @@ def assert_merged(one: OneProcess, dice: random.Random, folder: Path, numbers: S
             if rest:
                 assert_verdicts_equal(concatenate(rest), concatenate(one.verdicts[-len(rest) :]))
             assert state.clock == one.state.clock
-            assert held(state, step_ms) == held(one.state, step_ms)
+            assert contents(state, step_ms) == contents(one.state, step_ms)
 
 
 def assert_split(one: OneProcess, dice: random.Random, folder: Path, before: int, after: int) -> None:
@@ -79,7 +79,9 @@ def assert_split(one: OneProcess, dice: random.Random, folder: Path, before: int
     for stayed, state in zip(cluster.states, new, strict=True):
         stayed.identity = stayed.identity._replace(part=state.identity.part)
         assert (state.progress[:5], state.clock) == (stayed.progress[:5], stayed.clock)
-        assert without_leftovers(state, held(state, step_ms)) == without_leftovers(stayed, held(stayed, step_ms))
+        assert without_leftovers(state, contents(state, step_ms)) == without_leftovers(
+            stayed, contents(stayed, step_ms)
+        )
     forgotten = [key for state in new for key, value in state.scan("entries") if value == FORGOTTEN]
     assert sorted(forgotten) == sorted(
         {key for state in cluster.states for key, value in state.scan("entries") if value == FORGOTTEN}

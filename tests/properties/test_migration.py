@@ -27,7 +27,7 @@ from spotsieve.stream.insight.migrate.local import migrate_state
 from spotsieve.stream.insight.migrate.record_move import Migration
 from spotsieve.stream.local.engines import LocalEngine
 from spotsieve.stream.sign.schemes.registry import scheme_in_scope, scheme_of
-from tests.fixtures.migrations import PAGES, FromScratch, Told, filtered, opened, records_of, remembered
+from tests.fixtures.migrations import PAGES, FromScratch, Judgment, filtered, opened, records_of, remembered
 from tests.fixtures.pages.scheme_settings import settings_named
 from tests.fixtures.pages.small_crawl import CRAWL
 from tests.fixtures.states.comparison import first_difference
@@ -91,7 +91,7 @@ def test_a_migrated_state_equals_one_judged_from_scratch_and_reports_the_differe
         assert all(len(verdicts) for verdicts in judged), "it goes on from there"
 
 
-def differing(old: Sequence[Told], new: Sequence[Told]) -> list[tuple[str, str, str]]:
+def differing(old: Sequence[Judgment], new: Sequence[Judgment]) -> list[tuple[str, str, str]]:
     """(page, old verdict, new verdict) of every page whose verdicts or originals differ."""
     assert [page for page, *_ in old] == [page for page, *_ in new]
     return [(was[0], was[1].name.lower(), now[1].name.lower()) for was, now in zip(old, new, strict=True) if was != now]
@@ -281,9 +281,9 @@ def test_a_change_of_signing_settings_is_rejected_for_a_local_log_with_a_hint(
         list(local.judge(PAGES[:5]))
     run = ["migrate", "--from-state", str(old), "--state"]
     assert main([*run, str(new), "--set", "scheme.shingle_words=4"]) == 2
-    told = capsys.readouterr().err
-    assert "scheme.shingle_words is 3 in the log and 4 in the configuration" in told
-    assert "add the files of the pages: --from-pages FILE..." in told
+    printed = capsys.readouterr().err
+    assert "scheme.shingle_words is 3 in the log and 4 in the configuration" in printed
+    assert "add the files of the pages: --from-pages FILE..." in printed
     assert main([*run, str(old)]) == 2
     assert main([*run, str(new), "--set", "scheme.min_containment=0.9", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

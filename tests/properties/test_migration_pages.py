@@ -24,7 +24,7 @@ from spotsieve.stream.sign.schemes.registry import scheme_in_scope
 from tests.fixtures.migrations import (
     PAGES,
     FromScratch,
-    Told,
+    Judgment,
     filtered,
     opened,
     records_of,
@@ -49,7 +49,7 @@ def _time(page: Page) -> str:
     return datetime.fromtimestamp(page.event_time_ms / 1000, UTC).isoformat()
 
 
-def unsent(before: Sequence[Told], after: Sequence[Told]) -> list[str]:
+def unsent(before: Sequence[Judgment], after: Sequence[Judgment]) -> list[str]:
     return [page for (page, was, _), (_, now, _) in zip(before, after, strict=True) if was == Kind.DUPLICATE != now]
 
 
@@ -90,10 +90,10 @@ def test_missing_pages_are_reported_and_pages_with_other_content_are_not_used(
     file = archived(tmp_path / "most.jsonl", [*PAGES[:30], *changed])
     capsys.readouterr()
     assert main([*run, "--from-pages", str(file)]) == 0
-    told = capsys.readouterr().out
-    assert "files      30 pages were found in files" in told
-    assert "gone       10 pages could not be signed again, because their content is not available" in told
-    assert "unlike     5 of these pages have their URL in the files, but with other content" in told
+    printed = capsys.readouterr().out
+    assert "files      30 pages were found in files" in printed
+    assert "gone       10 pages could not be signed again, because their content is not available" in printed
+    assert "unlike     5 of these pages have their URL in the files, but with other content" in printed
     with opened(new, OTHER) as state:
         assert 0 < state.entry_count <= 30
     # Where the settings sign as before, files are not needed, and it says so.
@@ -156,8 +156,8 @@ def test_no_dropped_page_of_an_earlier_log_becomes_an_original_if_files_are_nove
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     log = [(at, value) for at, value in earlier_log(tmp_path / "now", old) if not decode(value).forgotten]
-    told = FromScratch(Settings()).judge(log)
-    dropped = {page for page, kind, _ in told if kind == Kind.DUPLICATE}
+    printed = FromScratch(Settings()).judge(log)
+    dropped = {page for page, kind, _ in printed if kind == Kind.DUPLICATE}
     sent = [one for one in PAGES if page_id_text(one.source, one.partition, one.offset) not in dropped]
     file = archived(tmp_path / "novel.jsonl", sent)
     # Stricter: without the files' word a dropped page would be an original.

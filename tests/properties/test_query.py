@@ -1,4 +1,4 @@
-"""Asking a state about pages gives the answers of the stream, for every scheme; all matches are all there are."""
+"""Asking a state about pages gives the verdicts of the stream, for every scheme; all matches are all there are."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -75,7 +75,7 @@ def on_top(state: State, index_update: IndexUpdate) -> IndexUpdate:
     return replace(index_update, buckets=Buckets(there.bounds + new.bounds, numbers, inlines))
 
 
-def asked() -> list[Page]:
+def queries() -> list[Page]:
     """The crawl twice: as it is, and as copies with other ids, which meet originals and each other."""
     return [*CRAWL, *(one._replace(offset=one.offset + len(CRAWL)) for one in CRAWL)]
 
@@ -89,7 +89,7 @@ def test_pages_asked_about_in_a_batch_get_the_verdict_that_each_would_get_next(n
     scheme, state = scheme_of(settings_named(name)), memory_state()
     indexed(scheme, state, scheme.sign(CRAWL[: len(CRAWL) // 2]))
     before = list(state.items())
-    pages = asked()
+    pages = queries()
     found = list(outcomes_of(judge_alone(scheme.sign(pages), scheme, state, LIMIT)))
     online = [judge(scheme.sign([one]), scheme, state, CAP, LIMIT)[0] for one in pages]
     assert found == [outcome for verdicts in online for outcome in outcomes_of(verdicts)]
@@ -107,7 +107,7 @@ def test_all_matches_are_what_the_judge_finds_one_by_one_with_earlier_ones_hidde
         if len(index_update.pages):
             number_of[one.offset] = state.entry_count
             state.file(on_top(state, index_update), state.position + 1, 0)
-    pages = asked()[len(CRAWL) :]
+    pages = queries()[len(CRAWL) :]
     found = find_matches(scheme.sign(pages), scheme, state)
     several = 0
     for page, matches in zip(pages, found, strict=True):

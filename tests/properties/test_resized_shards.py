@@ -68,36 +68,39 @@ def test_who_reads_the_rounds_from_anywhere_knows_the_shards() -> None:
     dice = random.Random("sizing")
     for _ in range(300):
         now, offset = ClusterSize(3), 0
-        told: list[tuple[int, Resize | None]] = [(3, None)]
+        expected: list[tuple[int, Resize | None]] = [(3, None)]
         for _ in range(dice.randrange(1, 12)):
-            said: Resize | None = None
+            change: Resize | None = None
             if now.requested and dice.random() < 0.3:
-                said = now.switch()
+                change = now.switch()
             elif dice.random() < 0.5:
-                said, offset = now.respond(dice.choice([0, 1, 2, 3]), offset, dice.choice([now.shards, 1])), offset + 1
-            if said is not None:
-                now = now.after(said.shards if said.change == ResizeEvent.SWITCHED else now.shards, said)
-                told.append((now.shards, said))
+                change, offset = (
+                    now.respond(dice.choice([0, 1, 2, 3]), offset, dice.choice([now.shards, 1])),
+                    offset + 1,
+                )
+            if change is not None:
+                now = now.after(change.shards if change.change == ResizeEvent.SWITCHED else now.shards, change)
+                expected.append((now.shards, change))
             else:
                 # A round, with the resize that is under way behind it.
-                told.append((now.shards, None))
-                told += [(now.shards, now.pending())] if now.requested else []
+                expected.append((now.shards, None))
+                expected += [(now.shards, now.pending())] if now.requested else []
         whole = ClusterSize()
-        for one in told:
+        for one in expected:
             whole = whole.after(*one)
         assert whole == now
-        last = max(at for at, (_, said) in enumerate(told) if said is None)
+        last = max(at for at, (_, change) in enumerate(expected) if change is None)
         tail = ClusterSize()
-        for one in told[last:]:
+        for one in expected[last:]:
             tail = tail.after(*one)
         assert tail[:2] == now[:2]
 
 
 def test_a_request_counts_once_and_stays_refused() -> None:
     two = ClusterSize(2)
-    asked = two.respond(3, 7, 2)
-    assert asked == Resize(ResizeEvent.REQUESTED, 3, 8)
-    growing = two.after(2, asked)
+    request = two.respond(3, 7, 2)
+    assert request == Resize(ResizeEvent.REQUESTED, 3, 8)
+    growing = two.after(2, request)
     assert (growing, growing.most) == (ClusterSize(2, 3, 8), 3)
     assert growing.respond(3, 7, 2) is None, "the next resolver hears it again"
     refused = growing.respond(4, 9, 2)
@@ -111,4 +114,4 @@ def test_a_request_counts_once_and_stays_refused() -> None:
     assert switched.after(3, switched.switch()).respond(4, 9, 3) is None, "the next resolver reads it again"
     three = growing.after(3, growing.switch())
     assert three == ClusterSize(3, 0, 8)
-    assert three.respond(2, 5, 3) is None, "it was asked for before"
+    assert three.respond(2, 5, 3) is None, "it was requested before"

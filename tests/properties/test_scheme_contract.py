@@ -378,9 +378,9 @@ def test_a_state_of_another_scheme_is_refused(name: str, tmp_path: Path) -> None
     other = next(one for one in SCHEMES if one != name)
     with pytest.raises(
         SettingsMismatch, match=f'scheme.name is "{name}" in the state and "{other}" in the conf'
-    ) as told:
+    ) as refused:
         open_engine(Settings(scheme=settings_named(other), index=index), "log")
-    assert str(told.value).count("scheme.") == 1, "not every setting that the one has and the other not"
+    assert str(refused.value).count("scheme.") == 1, "not every setting that the one has and the other not"
 
 
 @schemes

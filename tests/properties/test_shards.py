@@ -151,8 +151,8 @@ def test_template_text_that_shards_got_wrong_changes_no_verdict(seed: int, monke
     monkeypatch.setattr(confirmation, "_flags_to_send", wrong)
     corrected = Shards(one, 3, indexed)
     assert_verdicts_equal(corrected.apply(one.log, [len(pages)]), expected)
-    assert right.walks == 1
-    assert corrected.walks > 1
+    assert right.resolution_count == 1
+    assert corrected.resolution_count > 1
     assert remembered(corrected.states, "hosts") == remembered([one.state], "hosts")
 
 
@@ -169,8 +169,8 @@ def test_a_wrong_guess_costs_a_walk_and_changes_no_verdict() -> None:
 
     nothing = np.zeros(len(pages), np.bool_)
     right = resolution(3, nothing).rounds[0][1].entry != NOBODY
-    assert [resolution(3, speculation).walks > 1 for speculation in (right, ~right)] == [False, True]
-    assert resolution(1, ~right).walks == 1, "one shard takes nothing from a guess"
+    assert [resolution(3, speculation).resolution_count > 1 for speculation in (right, ~right)] == [False, True]
+    assert resolution(1, ~right).resolution_count == 1, "one shard takes nothing from a guess"
 
 
 @pytest.mark.guarantee(
@@ -234,7 +234,7 @@ def test_how_an_original_was_found_rests_on_who_had_room_before_it() -> None:
     cluster = Shards(one, 2, np.array([False, True, False]))
     assert_verdicts_equal(cluster.apply(one.log, [3]), concatenate(one.verdicts))
     assert one.verdicts[0].kind.tolist() == [0, 0, 1]
-    assert cluster.walks == 2
+    assert cluster.resolution_count == 2
 
 
 def test_a_wrong_guess_about_a_page_in_a_full_bucket_costs_nothing() -> None:
@@ -250,4 +250,4 @@ def test_a_wrong_guess_about_a_page_in_a_full_bucket_costs_nothing() -> None:
     cluster = Shards(one, 2, True)
     assert_verdicts_equal(cluster.apply(one.log, [2]), concatenate(one.verdicts))
     assert [verdicts.kind.tolist() for verdicts in one.verdicts] == [[0, 0], [1, 0]]
-    assert (len(cluster.rounds), cluster.walks) == (2, 2)
+    assert (len(cluster.rounds), cluster.resolution_count) == (2, 2)

@@ -19,7 +19,7 @@ from spotsieve.stream.sharding.bucket_prefetch import BucketPrefetch
 from spotsieve.stream.sharding.rounds import Round
 from spotsieve.stream.sharding.shares import Share
 from tests.fixtures.long_cases import mostly_long
-from tests.fixtures.states.shard_directories import held, opened, with_hosts, without_hosts, without_leftovers
+from tests.fixtures.states.shard_directories import contents, opened, with_hosts, without_hosts, without_leftovers
 from tests.fixtures.states.shards import OneProcess, Shards
 from tests.fixtures.waiting import wait_until
 
@@ -86,15 +86,15 @@ def assert_snapshots_are_of_one_place(one: OneProcess, dice: random.Random, fold
             for _ in range(dice.randrange(wanted + 1)):
                 while not shard.index():
                     pass
-            asked = SnapshotRequest(folder / f"shard-{number}", snapshots / f"of-{number}", wanted)
+            request = SnapshotRequest(folder / f"shard-{number}", snapshots / f"of-{number}", wanted)
             wait_until(requests.waiting, 60, "the request")
             while shard.outcome < wanted:
                 assert requests.answer() is None, "it is not due yet"
                 if shard.index():
                     taken = requests.answer(shard.outcome - 1)
                     assert (taken is not None) == (shard.outcome == wanted)
-            asked.wait()
-            assert asked.error is None
+            request.wait()
+            assert request.error is None
             while shard.rest and dice.random() < 0.8:
                 shard.index()
             late = SnapshotRequest(folder / f"shard-{number}", folder / "late", wanted)
@@ -118,7 +118,9 @@ def assert_snapshots_are_of_one_place(one: OneProcess, dice: random.Random, fold
                 other.clock,
                 other.last_outcome,
             )
-            assert without_leftovers(state, held(state, step_ms)) == without_leftovers(other, held(other, step_ms))
+            assert without_leftovers(state, contents(state, step_ms)) == without_leftovers(
+                other, contents(other, step_ms)
+            )
             other.close()
 
 

@@ -17,7 +17,7 @@ SCHEME = SpotsieveScheme(SETTINGS)
 
 
 @pytest.mark.parametrize("seed", mostly_long(range(20), 8))
-def test_keys_are_those_of_the_plain_twin(seed: int) -> None:
+def test_keys_are_those_of_the_reference(seed: int) -> None:
     random = np.random.default_rng(seed)
     count = int(random.integers(0, 200))
     signatures = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""The hosts with most pages are found in bounded memory: against the twin, and against exact counts."""
+"""The hosts with most pages are found in bounded memory: against the reference, and against exact counts."""
 
 from collections import Counter
 

@@ -1,5 +1,5 @@
-"""What stands around each block, by the letter of stream/sign/text/html/elements.py: the twin of what the scanner
-notes.
+"""What stands around each block, by the letter of stream/sign/text/html/elements.py: the reference for what the
+scanner notes.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Blocks that stand on several hosts under different titles. Twin of stream/judge/by_host/common_text.py."""
+"""Blocks that stand on several hosts under different titles. Reference for stream/judge/by_host/common_text.py."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

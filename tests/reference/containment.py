@@ -1,6 +1,6 @@
 """The distinctive text of a page, and how much of it an indexed page contains.
 
-Twin of stream/judge/by_host/distinctive_text.py and stream/judge/by_host/containment.py.
+Reference for stream/judge/by_host/distinctive_text.py and stream/judge/by_host/containment.py.
 """
 
 from collections.abc import Sequence

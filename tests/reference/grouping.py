@@ -1,4 +1,4 @@
-"""The plain twin of search by groups: every pair is compared."""
+"""Reference implementation of search by groups: every pair is compared."""
 
 import numpy as np
 from numpy.typing import NDArray

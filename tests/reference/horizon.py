@@ -1,4 +1,4 @@
-"""The obvious horizon: every page's step is kept, and an entry counts unless it is dead. Twin of state.horizon."""
+"""The horizon: every page's step is kept, and an entry counts unless it is dead. Reference for state.horizon."""
 
 from spotsieve.stream.base.signature import Signatures
 from tests.reference.judge import ObviousJudge, Outcome

@@ -1,4 +1,4 @@
-"""The memory of a host: on how many of its pages blocks and title words stand. Twin of stream/judge/by_host/memory.py.
+"""The memory of a host: page counts of blocks and title words. Reference for stream/judge/by_host/memory.py.
 
 Sketches are sets of bit numbers here.
 """

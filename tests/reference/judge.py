@@ -1,4 +1,4 @@
-"""The obvious judge: one page after the other, lists and dictionaries, no batches. Twin of spotsieve.stream.judge."""
+"""The judge: one page after the other, lists and dictionaries, no batches. Reference for spotsieve.stream.judge."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -174,5 +174,5 @@ def digest_key(signatures: Signatures, index: int, column: str, kind: KeyKind) -
 
 
 def original_id(entry: Entry | None) -> str:
-    """The page id of an original as the twin writes it."""
+    """The page id of an original as the reference implementation writes it."""
     return page_id_text(entry.source, entry.partition, entry.offset) if entry else ""

@@ -1,4 +1,4 @@
-"""The language of a page in plain Python: the obvious twin of stream/sign/features/languages.py."""
+"""The language of a page in plain Python: the reference implementation of stream/sign/features/languages.py."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Minimum hashes by the letter of the paper (Williams, Giles 2013, sec. 3.2). Twin of stream.fingerprints.minhash."""
+"""MinHash by the letter of the paper (Williams, Giles 2013, sec. 3.2). Reference for stream.fingerprints.minhash."""
 
 from collections.abc import Iterable, Iterator
 

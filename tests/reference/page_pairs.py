@@ -1,4 +1,4 @@
-"""When a page is a copy of an indexed one. Twin of stream/judge/by_host/pairs.py."""
+"""When a page is a copy of an indexed one. Reference for stream/judge/by_host/pairs.py."""
 
 import math
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class PairThresholds(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of the page that the rule asks for. beside: another part is asked for too"""
+    """A part of the page that the rule tests. beside: another part is tested too"""
 
     part: int
     words: float
@@ -174,9 +174,9 @@ class Pair:
             length, words = every, view.own_words
         return by_all or not too_long, min(max(1.0, length / words), 2.0), by_all
 
-    def contained(self, asked: Part) -> float | None:
+    def contained(self, tested: Part) -> float | None:
         """The containment of a part if it is enough, and few of its words are fresh."""
-        part, words, beside = asked
+        part, words, beside = tested
         least = self.thresholds.min_containment
         contained, fresh = self.comparison.measure(part)
         if self.comparison.represents_too_little(part) and not (part == MAIN_TEXT and self.with_all):
@@ -190,7 +190,7 @@ class Pair:
         if thin and part == ALL_TEXT:
             contained, text_contained = self.contained_with_title(), self.contained_without_heading()
         nearly_all = self.by_all and part == ALL_TEXT
-        needed = self.needed(asked, thin, young)
+        needed = self.needed(tested, thin, young)
         needed = max(needed, NEARLY_ALL) if nearly_all else needed
         density = self.comparison.density(True)
         needed += MARGIN * math.sqrt(needed * (1.0 - needed) * (1.0 - density) / max(1.0, words * density))
@@ -205,10 +205,10 @@ class Pair:
             most_fresh = (1.0 - least) * rest if self.is_one_text(part) else FRESH_TEXT
             if (words * contained - TEMPLATE_WORDS) / rest >= needed and fresh <= min(most_fresh, most_allowed):
                 return contained
-        most_fresh = self.most_fresh(asked, needed, thin, young)
+        most_fresh = self.most_fresh(tested, needed, thin, young)
         if nearly_all:
             most_fresh = min(most_fresh, (1.0 - NEARLY_ALL) * words)
-        elif self.is_edited(asked, young):
+        elif self.is_edited(tested, young):
             missing = (1.0 - least) / (1.0 + EXCERPT * (self.lengths - 1.0))
             needed = min(needed, 1.0 - missing)
             most_fresh = max(most_fresh, (YOUNG_FRESH if density == 1.0 else EDITED_FRESH) * words)
@@ -228,11 +228,11 @@ class Pair:
         has_main = self.view.main_words >= LEAST_MAIN_ON_HOST and is_article
         return has_main and not self.new_host and not self.by_all and self.comparison.measure(MAIN_TEXT)[0] >= SURE
 
-    def is_edited(self, asked: Part, young: bool) -> bool:
+    def is_edited(self, tested: Part, young: bool) -> bool:
         """Whether the page has the entry's title, and its fresh words are scattered; of pages of a new host only."""
-        if not self.new_host or not (young or asked.beside) or self.title != 1.0 or asked.part == TEMPLATE_TEXT:
+        if not self.new_host or not (young or tested.beside) or self.title != 1.0 or tested.part == TEMPLATE_TEXT:
             return False
-        return self.has_edits_only(asked.part)
+        return self.has_edits_only(tested.part)
 
     def has_edits_only(self, part: int) -> bool:
         """Whether hardly any fresh words stand in blocks of their own."""
@@ -256,21 +256,21 @@ class Pair:
         heading = max((words for words in fresh if words <= len(self.view.rare)), default=0)
         return contained / max(every - heading, 1e-9)
 
-    def needed(self, asked: Part, thin: bool, young: bool) -> float:
+    def needed(self, tested: Part, thin: bool, young: bool) -> float:
         """The required containment: higher where less is known."""
         missing = (1.0 - self.thresholds.min_containment) / (1.0 + EXCERPT * (self.lengths - 1.0))
         needed = 1.0 - missing
         title = -1.0 if self.title is None else self.title
         if self.same_host and title < 1.0:
-            similar = title >= SIMILAR_TITLE and asked.words >= LEAST_MAIN_ON_HOST
+            similar = title >= SIMILAR_TITLE and tested.words >= LEAST_MAIN_ON_HOST
             needed = 1.0 - (0.875 if similar else 0.625) * missing
         if young:
-            needed = max(needed, NEARLY_ALL if asked.words <= TEMPLATE_WORDS else 1.0 - 0.625 * missing)
+            needed = max(needed, NEARLY_ALL if tested.words <= TEMPLATE_WORDS else 1.0 - 0.625 * missing)
         elif thin and self.title is None:
             needed = 1.0 - 0.75 * missing
-        if self.is_strict(asked.part):
+        if self.is_strict(tested.part):
             needed = max(needed, NEARLY_ALL)
-        if asked.beside and asked.part != MAIN_TEXT:
+        if tested.beside and tested.part != MAIN_TEXT:
             needed = min(needed, 1.0 - missing - (0.0 if self.same_host and title < SIMILAR_TITLE else BESIDE))
         return needed
 
@@ -279,19 +279,19 @@ class Pair:
         one_article = self.one_article and (self.shared_words >= HEADLINE or self.has_edits_only(part))
         return not self.same_host and (part == TEMPLATE_TEXT or (part == WHOLE_MAIN_TEXT and not one_article))
 
-    def most_fresh(self, asked: Part, needed: float, thin: bool, young: bool) -> float:
+    def most_fresh(self, tested: Part, needed: float, thin: bool, young: bool) -> float:
         """The most fresh words of a part."""
-        by_default = (1.0 - self.thresholds.min_containment) * asked.words
-        most = (1.0 - needed) * asked.words
+        by_default = (1.0 - self.thresholds.min_containment) * tested.words
+        most = (1.0 - needed) * tested.words
         if thin and self.same_host and self.title is None:
-            most = 0.625 * (1.0 - self.thresholds.min_containment) * asked.words
-        if self.is_strict(asked.part):
-            most = NEARLY_NONE * asked.words
-        if (thin and not self.same_host and not young) or (asked.beside and asked.part != MAIN_TEXT):
+            most = 0.625 * (1.0 - self.thresholds.min_containment) * tested.words
+        if self.is_strict(tested.part):
+            most = NEARLY_NONE * tested.words
+        if (thin and not self.same_host and not young) or (tested.beside and tested.part != MAIN_TEXT):
             most = by_default
             if self.new_host and self.view.main_words <= TEMPLATE_WORDS:
-                most = YOUNG_FRESH * asked.words
-            elif self.new_host and not self.is_one_text(asked.part):
+                most = YOUNG_FRESH * tested.words
+            elif self.new_host and not self.is_one_text(tested.part):
                 most = FRESH_TEXT
         if young:
             most = 0.0

@@ -1,4 +1,4 @@
-"""The packed blocks and sampled shingles of a page, one obvious line after the other: the twin of the kernel."""
+"""The packed blocks and sampled shingles of a page, line by line: the reference implementation of the kernel."""
 
 import functools
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The obvious judge for a scheme with a memory of hosts: one page after the other. Twin of spotsieve.stream.judge."""
+"""The judge for a scheme with a memory of hosts: one page after the other. Reference for spotsieve.stream.judge."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ PageId = tuple[str, int, int]
 JUDGED = (SignatureStatus.FINGERPRINTED, SignatureStatus.PARTIAL)
 
 
-class Answer(NamedTuple):
+class CopyReason(NamedTuple):
     """Why a page is a copy of another, and its score."""
 
     reason: str
@@ -183,8 +183,8 @@ class RememberingJudge:
         assert entry
         return entry.preference
 
-    def _original(self, page: JudgedPage) -> tuple[int | None, bool, tuple[Answer, KeyKind], list[int], bool]:
-        """The original, whether candidates were cut, the answer, superseded entries, and whether it is a recrawl."""
+    def _original(self, page: JudgedPage) -> tuple[int | None, bool, tuple[CopyReason, KeyKind], list[int], bool]:
+        """The original, whether candidates were cut, the reason, superseded entries, and whether it is a recrawl."""
         met: dict[int, list[Key]] = {}
         for key in page.keys:
             for number, inline in self.buckets.get(key.bucket, []):
@@ -210,7 +210,7 @@ class RememberingJudge:
                 superseded.append(number)
                 continue
             if decisive:
-                return number, cut, (Answer("exact", 1.0), found_by), superseded, recrawl
+                return number, cut, (CopyReason("exact", 1.0), found_by), superseded, recrawl
             if compared == self.candidate_limit:
                 cut = True
                 continue
@@ -223,8 +223,8 @@ class RememberingJudge:
             elif better:
                 superseded.append(number)
             else:
-                return number, cut, (Answer("contained", score), found_by), superseded, recrawl
-        return None, cut, (Answer("", 0.0), KeyKind(0)), superseded, recrawl
+                return number, cut, (CopyReason("contained", score), found_by), superseded, recrawl
+        return None, cut, (CopyReason("", 0.0), KeyKind(0)), superseded, recrawl
 
     def _index(self, page: JudgedPage) -> bool:
         open_keys = [key for key in page.keys if len(self.buckets.get(key.bucket, [])) < self.cap]

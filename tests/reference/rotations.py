@@ -1,4 +1,4 @@
-"""Rotates fingerprints by the letter of Roul et al., fig. 1, step 5. Twin of bench.papers.rotations."""
+"""Rotates fingerprints by the letter of Roul et al., fig. 1, step 5. Reference for bench.papers.rotations."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Sampling by the letter of the paper (Ye, Wen, Ma, sec. 4.4), and resemblance. Twin of stream.features.sampling."""
+"""Sampling by the paper (Ye, Wen, Ma, sec. 4.4), and resemblance. Reference for stream.features.sampling."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""The scorecards by the letter of stream/sign/features/scorecard.py: the twin of the selection of blocks."""
+"""The scorecards by the letter of stream/sign/features/scorecard.py: the reference for the selection of blocks."""
 
 from bisect import bisect_right
 from itertools import accumulate
@@ -78,11 +78,11 @@ def reasons_of(blocks: list[Noted]) -> list[str]:
     enough = min(scorecard.ENOUGH_WORDS, sum(sizes.unlinked) // 2)
     kept = {place for place, second in enumerate(seconds) if second > scorecard.KEEP_ABOVE}
     more = set(kept)
-    for bar in scorecard.LADDER:
+    for threshold in scorecard.LADDER:
         if sum(sizes.words[place] for place in more) >= enough:
             break
         fit = [place for place, block in enumerate(blocks) if 2 * block.links <= sizes.words[place]]
-        more = kept | {place for place in fit if seconds[place] > bar}
+        more = kept | {place for place in fit if seconds[place] > threshold}
     for place in more:
         reasons[place] = "kept" if place in kept else "kept for want of other text"
     return reasons

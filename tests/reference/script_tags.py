@@ -1,4 +1,4 @@
-"""The scripts of a page that may hold text, by plain searches. Twin of find_scripts (stream/sign/text/script_text)."""
+"""Scripts of a page that may hold text, by searches. Reference for find_scripts (stream/sign/text/script_text)."""
 
 LONGEST_TAG, STATE_BYTES = 2048, 1024
 NAMES = (b"json", b"JSON", b"_DATA__")

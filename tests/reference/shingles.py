@@ -1,4 +1,4 @@
-"""Tokens and shingles of a whole page, word by word. Twin of stream.text.tokens and stream.features.page_shingles."""
+"""Tokens and shingles of a page, word by word. Reference for stream.text.tokens and stream.features.page_shingles."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The columns of a page, one obvious line after the other: the twin of the kernel."""
+"""The columns of a page, one obvious line after the other: the reference implementation of the kernel."""
 
 from dataclasses import dataclass
 

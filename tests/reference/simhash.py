@@ -1,4 +1,4 @@
-"""Simhash by the letter of the paper (Manku et al. 2007, sec. 2): the plain-Python twin of the fold."""
+"""Simhash by the letter of the paper (Manku et al. 2007, sec. 2): the reference implementation of the fold."""
 
 
 def fingerprint_of(features: list[int]) -> int:

@@ -1,4 +1,4 @@
-"""Spots by the letter of the paper (Theobald et al. 2008, sec. 3): the plain-Python twin of the spot kernel."""
+"""Spots by the letter of the paper (Theobald et al. 2008, sec. 3): the reference implementation of the kernel."""
 
 from spotsieve.stream.sign.features.spots import SpotSettings
 

@@ -1,4 +1,4 @@
-"""The keys of the scheme `spotsieve`, page by page. Twin of SpotsieveScheme.probe."""
+"""The keys of the scheme `spotsieve`, page by page. Reference for SpotsieveScheme.probe."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

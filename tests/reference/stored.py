@@ -1,4 +1,4 @@
-"""Reads and writes stored values of hosts and distinctive texts field by field: the twin of state/format."""
+"""Reads and writes stored values of hosts and distinctive texts by field: the reference for state/format."""
 
 import struct
 from typing import NamedTuple

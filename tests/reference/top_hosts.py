@@ -1,4 +1,4 @@
-"""The plain twin of the Space-Saving summary: one page after another, as Metwally et al. 2005 print it (fig. 1)."""
+"""Reference for the Space-Saving summary: one page after another, as Metwally et al. 2005 print it (fig. 1)."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What a page is worth, one page at a time, with ranks read by struct. Twin of stream/judge/policy.py."""
+"""What a page is worth, one page at a time, with ranks read by struct. Reference for stream/judge/policy.py."""
 
 import math
 import struct

@@ -1,7 +1,7 @@
 """The dashboard rows for the log, the broker and the worker process."""
 
 from bench.deploy.dashboard.panels import graph, row, stacked, table
-from bench.deploy.dashboard.queries import asked, each, gained, quantile, rate
+from bench.deploy.dashboard.queries import each, gained, quantile, query, rate
 
 ROWS = (
     row(
@@ -10,30 +10,30 @@ ROWS = (
             "Log position",
             "Offset of the next log record to apply, and the end of the log.",
             each("spotsieve_log_position", legend="position, {{instance}}"),
-            asked("max(spotsieve_log_end)", legend="end"),
+            query("max(spotsieve_log_end)", legend="end"),
             width=8,
         ),
         graph(
             "Records behind the log's end",
             "Log records that a worker still has to apply. After a lost disk: the rebuild.",
-            asked("spotsieve_log_end - spotsieve_log_position", legend="{{instance}}"),
+            query("spotsieve_log_end - spotsieve_log_position", legend="{{instance}}"),
             width=8,
         ),
         stacked(
             "Waiting pages by partition",
             "Messages of the input topic that are not committed yet.",
-            asked("sum by (topic, partition) (spotsieve_consumer_lag)", legend="{{topic}}-{{partition}}"),
+            query("sum by (topic, partition) (spotsieve_consumer_lag)", legend="{{topic}}-{{partition}}"),
             width=8,
         ),
         graph(
             "Messages behind open transactions",
             "An open transaction hides these messages until its producer ends it. The lag does not count them.",
-            asked("sum by (topic, partition) (spotsieve_unstable_messages)", legend="{{topic}}-{{partition}}"),
+            query("sum by (topic, partition) (spotsieve_unstable_messages)", legend="{{topic}}-{{partition}}"),
         ),
         graph(
             "Age of open transactions",
             "Time that the last stable offset has stood still below the end of the partition.",
-            asked("max by (topic, partition) (spotsieve_open_transaction_seconds)", legend="{{topic}}-{{partition}}"),
+            query("max by (topic, partition) (spotsieve_open_transaction_seconds)", legend="{{topic}}-{{partition}}"),
             unit="s",
         ),
         graph("Commits", "Commits of input offsets.", rate("spotsieve_commits_total", legend="commits"), unit="cps"),
@@ -77,7 +77,7 @@ ROWS = (
         graph(
             "Driver patches left out",
             "Performance patches of the Kafka driver that the installed aiokafka does not fit. Pages only take longer.",
-            asked("sum by (instance) (1 - spotsieve_driver_patch)", legend="{{instance}}"),
+            query("sum by (instance) (1 - spotsieve_driver_patch)", legend="{{instance}}"),
         ),
         graph(
             "Log records skipped",
@@ -93,12 +93,12 @@ ROWS = (
         graph(
             "CPU",
             "Cores in use, by worker.",
-            asked('rate(process_cpu_seconds_total{job="spotsieve"}[$__rate_interval])', legend="{{instance}}"),
+            query('rate(process_cpu_seconds_total{job="spotsieve"}[$__rate_interval])', legend="{{instance}}"),
         ),
         graph(
             "CPU for a page",
             "CPU time of the workers divided by pages judged.",
-            asked(
+            query(
                 (
                     'sum(rate(process_cpu_seconds_total{job="spotsieve"}[$__rate_interval])) / '
                     "sum(rate(spotsieve_pages_total[$__rate_interval]))"
@@ -116,7 +116,7 @@ ROWS = (
         table(
             "Versions",
             "Version and scheme of each worker.",
-            asked("spotsieve_build_info"),
+            query("spotsieve_build_info"),
             hidden=("Time", "Value", "__name__", "job"),
         ),
         graph(
@@ -125,7 +125,7 @@ ROWS = (
                 "RocksDB: the cache with blocks, filters and indexes (index.cache_mb), the part of it that cannot be "
                 "evicted now, data that is not in files yet, and data of open files outside the cache."
             ),
-            asked("sum by (instance, kind) (spotsieve_index_memory_bytes)", legend="{{kind}} {{instance}}"),
+            query("sum by (instance, kind) (spotsieve_index_memory_bytes)", legend="{{kind}} {{instance}}"),
             unit="bytes",
             width=12,
         ),

@@ -1,7 +1,7 @@
 """The dashboard's first row, and the rows for verdicts, hosts and text of pages."""
 
 from bench.deploy.dashboard.panels import graph, heatmap, number, row, stacked
-from bench.deploy.dashboard.queries import asked, gained, rate
+from bench.deploy.dashboard.queries import gained, query, rate
 
 FIRING = 'ALERTS{alertname=~"Spotsieve.*", alertstate="firing"}'
 
@@ -11,21 +11,21 @@ ROWS = (
         number(
             "Ready workers",
             "Workers that judge pages now.",
-            asked("sum(spotsieve_ready)"),
+            query("sum(spotsieve_ready)"),
             colors=((None, "red"), (1, "green")),
             width=3,
         ),
         number(
             "Firing alerts",
             "Alerts of deploy/prometheus/alerts.yml that fire now. docs/runbook.md has a section for each.",
-            asked(f"sum({FIRING}) or vector(0)"),
+            query(f"sum({FIRING}) or vector(0)"),
             colors=((None, "green"), (1, "red")),
             width=3,
         ),
         number(
             "Waiting pages",
             "Messages in the input topic that are not committed yet, over all partitions.",
-            asked("sum(spotsieve_consumer_lag)"),
+            query("sum(spotsieve_consumer_lag)"),
             colors=((None, "green"), (1000, "orange"), (100000, "red")),
             width=3,
         ),
@@ -39,7 +39,7 @@ ROWS = (
         number(
             "Share dropped",
             "Duplicates among the pages judged.",
-            asked(
+            query(
                 'sum(rate(spotsieve_pages_total{verdict="duplicate"}[$__rate_interval])) / '
                 "sum(rate(spotsieve_pages_total[$__rate_interval]))"
             ),
@@ -49,14 +49,14 @@ ROWS = (
         number(
             "Dead letters",
             "Messages in the shown time that are not pages. They are in the rejected topic.",
-            asked("sum(increase(spotsieve_dead_letters_total[$__range])) or vector(0)"),
+            query("sum(increase(spotsieve_dead_letters_total[$__range])) or vector(0)"),
             colors=((None, "green"), (1, "red")),
             width=3,
         ),
         number(
             "Least free disk",
             "The smallest free share of a state's file system, over all workers and shards.",
-            asked("min(spotsieve_disk_free_bytes / spotsieve_disk_size_bytes)"),
+            query("min(spotsieve_disk_free_bytes / spotsieve_disk_size_bytes)"),
             unit="percentunit",
             colors=((None, "red"), (0.15, "green")),
             width=3,
@@ -64,13 +64,13 @@ ROWS = (
         number(
             "Pages indexed",
             "Novel pages indexed in the state (the maximum over workers: each holds the whole state).",
-            asked("max(spotsieve_state_entries)"),
+            query("max(spotsieve_state_entries)"),
             width=3,
         ),
         stacked(
             "Firing alerts by name",
             "If an alert fires, the rows 'Why not?' below show its cause.",
-            asked(f"sum by (alertname) ({FIRING}) or vector(0)", legend="{{alertname}}"),
+            query(f"sum by (alertname) ({FIRING}) or vector(0)", legend="{{alertname}}"),
             width=12,
         ),
         stacked(
@@ -153,7 +153,7 @@ ROWS = (
                 "Workers expose the hosts with most pages and the hosts with most dropped pages. `spotsieve top` "
                 "shows them live."
             ),
-            asked(
+            query(
                 "topk(10, sum by (host) (rate(spotsieve_host_dropped_pages_total[$__rate_interval])) > 0)",
                 legend="{{host}}",
             ),
@@ -163,7 +163,7 @@ ROWS = (
         graph(
             "Share dropped of the largest hosts",
             "The ten hosts with most pages. SpotsieveHostShareOutOfBand watches the share of each over an hour.",
-            asked(
+            query(
                 "sum by (host) (rate(spotsieve_host_dropped_pages_total[$__rate_interval]))"
                 " / topk(10, sum by (host) (rate(spotsieve_host_pages_total[$__rate_interval])) > 0)",
                 legend="{{host}}",
@@ -174,7 +174,7 @@ ROWS = (
         graph(
             "Hosts with most pages",
             "Pages committed each second.",
-            asked(
+            query(
                 "topk(10, sum by (host) (rate(spotsieve_host_pages_total[$__rate_interval])) > 0)", legend="{{host}}"
             ),
             unit="cps",
@@ -190,7 +190,7 @@ ROWS = (
                 "few words. unspaced: a script without spaces. The scheme chain does not detect languages and counts "
                 "all pages as und."
             ),
-            asked(
+            query(
                 "topk(10, sum by (language) (rate(spotsieve_page_languages_total[$__rate_interval])) > 0)",
                 legend="{{language}}",
             ),

@@ -8,7 +8,7 @@ SERIES = re.compile(r"\b((?:spotsieve|process)_\w+|ALERTS)(?:\{([^}]*)\})?")
 CHOSEN = 'instance=~"$instance"'
 
 
-def asked(expression: str, legend: str = "") -> prometheus.Dataquery:
+def query(expression: str, legend: str = "") -> prometheus.Dataquery:
     """A query, restricted to the selected workers: each of its series is one of ours, or of our alerts."""
     narrowed = SERIES.sub(lambda found: f"{found[1]}{{{', '.join(filter(None, (found[2], CHOSEN)))}}}", expression)
     return prometheus.Dataquery().expr(narrowed).legend_format(legend).range()
@@ -16,7 +16,7 @@ def asked(expression: str, legend: str = "") -> prometheus.Dataquery:
 
 def each(name: str, legend: str = "{{instance}}") -> prometheus.Dataquery:
     """A gauge of each worker."""
-    return asked(name, legend)
+    return query(name, legend)
 
 
 def rate(name: str, by: str = "", where: str = "", legend: str = "", *, or_zero: bool = False) -> prometheus.Dataquery:
@@ -33,12 +33,12 @@ def quantile(q: float, name: str, by: str = "", legend: str = "") -> prometheus.
     """A quantile of a histogram over all workers."""
     labels = ", ".join(filter(None, ("le", by)))
     buckets = f"sum by ({labels}) (rate({name}_bucket[$__rate_interval]))"
-    return asked(f"histogram_quantile({q:g}, {buckets})", legend or _legend(by))
+    return query(f"histogram_quantile({q:g}, {buckets})", legend or _legend(by))
 
 
 def mean(name: str, legend: str) -> prometheus.Dataquery:
     """The mean of a histogram over all workers."""
-    return asked(f"sum(rate({name}_sum[$__rate_interval])) / sum(rate({name}_count[$__rate_interval]))", legend)
+    return query(f"sum(rate({name}_sum[$__rate_interval])) / sum(rate({name}_count[$__rate_interval]))", legend)
 
 
 def _summed(
@@ -47,7 +47,7 @@ def _summed(
     total = f"sum by ({by}) " if by else "sum"
     series = f"{name}{{{where}}}" if where else name
     text = f"{total}({function}({series}[$__rate_interval])){' or vector(0)' * or_zero}"
-    return asked(text, legend or _legend(by))
+    return query(text, legend or _legend(by))
 
 
 def _legend(by: str) -> str:

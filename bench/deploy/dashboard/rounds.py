@@ -1,7 +1,7 @@
 """The dashboard row for rounds of shards and resolver. It is empty where one process judges alone."""
 
 from bench.deploy.dashboard.panels import graph, row
-from bench.deploy.dashboard.queries import asked, each, quantile, rate
+from bench.deploy.dashboard.queries import each, quantile, query, rate
 
 LAG = (
     "max by (role) ((spotsieve_role == 1) * 0 + on (job) group_left () max by (job) (spotsieve_log_end)"
@@ -40,23 +40,23 @@ ROWS = (
         graph(
             "Behind the log's end, by role",
             "Log records that the slowest process of a role has not applied. SpotsieveRoleLags watches it.",
-            asked(LAG, legend="{{role}}"),
+            query(LAG, legend="{{role}}"),
         ),
         graph(
             "Busy shards",
             "Share of its time that a shard works for rounds. All rounds wait for the busiest shard.",
-            asked(BUSY, legend="{{instance}}"),
+            query(BUSY, legend="{{instance}}"),
             unit="percentunit",
         ),
         graph(
             "Skew between shards",
             "The busiest shard's work over the mean of all. 1: all alike. SpotsieveShardsSkewed watches it.",
-            asked(f"max({BUSY}) / avg({BUSY})", legend="busiest / mean"),
+            query(f"max({BUSY}) / avg({BUSY})", legend="busiest / mean"),
         ),
         graph(
             "Roles at work",
             "Processes that work in their role. One resolver works; resolvers on standby do not count.",
-            asked("sum by (role) (spotsieve_role)", legend="{{role}}"),
+            query("sum by (role) (spotsieve_role)", legend="{{role}}"),
         ),
         graph(
             "Waiting for a shard",

@@ -1,7 +1,7 @@
 """The dashboard rows for the stages of a worker and for its index."""
 
 from bench.deploy.dashboard.panels import graph, heatmap, row
-from bench.deploy.dashboard.queries import asked, each, gained, mean, quantile, rate
+from bench.deploy.dashboard.queries import each, gained, mean, quantile, query, rate
 
 ROWS = (
     row(
@@ -79,14 +79,14 @@ ROWS = (
         graph(
             "Free disk",
             "The share of the state's file system that is free. Below 0.15 SpotsieveDiskNearlyFull fires.",
-            asked("spotsieve_disk_free_bytes / spotsieve_disk_size_bytes", legend="{{instance}}"),
+            query("spotsieve_disk_free_bytes / spotsieve_disk_size_bytes", legend="{{instance}}"),
             unit="percentunit",
         ),
         graph("State on disk", "Bytes of the state directory, by worker.", each("spotsieve_state_bytes"), unit="bytes"),
         graph(
             "Disk per indexed page",
             "State bytes divided by indexed pages.",
-            asked("spotsieve_state_bytes / (spotsieve_state_entries > 0)", legend="{{instance}}"),
+            query("spotsieve_state_bytes / (spotsieve_state_entries > 0)", legend="{{instance}}"),
             unit="bytes",
         ),
         graph(
@@ -108,7 +108,7 @@ ROWS = (
                 "Age of the greatest event time of the log. The deduplication window ends at it. Growing while pages "
                 "arrive: the input brings old pages, or pages without times."
             ),
-            asked("time() - (spotsieve_watermark_seconds > 0)", legend="{{instance}}"),
+            query("time() - (spotsieve_watermark_seconds > 0)", legend="{{instance}}"),
             unit="s",
         ),
         graph(

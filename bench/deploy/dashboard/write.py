@@ -11,7 +11,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from bench.deploy.dashboard import broker, pages, rounds, worker
 from bench.deploy.dashboard.panels import SOURCE
-from bench.deploy.dashboard.queries import asked
+from bench.deploy.dashboard.queries import query
 
 FILE = Path(__file__).resolve().parents[3] / "deploy" / "grafana" / "dashboards" / "spotsieve.json"
 (_well, *_dropped), (_stages, _index), (_log, _process) = pages.ROWS, worker.ROWS, broker.ROWS
@@ -68,14 +68,14 @@ def _workers() -> dashboard.QueryVariable:
 
 
 def _rebalances() -> dashboard.AnnotationQuery:
-    query = asked("increase(spotsieve_rebalances_total[1m]) > 0").build()
+    rebalances = query("increase(spotsieve_rebalances_total[1m]) > 0").build()
     return (
         dashboard.AnnotationQuery()
         .name("Rebalances")
         .datasource(SOURCE)
         .enable(False)
         .icon_color("blue")
-        .expr(query.expr)
+        .expr(rebalances.expr)
     )
 
 

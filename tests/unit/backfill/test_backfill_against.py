@@ -40,11 +40,11 @@ def expected(
     names: list[str], others: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> tuple[list[dict[str, object]], bytes, dict[str, int]]:
     """Verdicts, emitted records and counts of `filter --against`."""
-    said, out = tmp_path / "expected.jsonl", tmp_path / "expected-out.jsonl"
-    summary = filter_json(capsys, *names, "--verdicts", said, "--out", out, "--against", *others)
+    verdicts_file, out = tmp_path / "expected.jsonl", tmp_path / "expected-out.jsonl"
+    summary = filter_json(capsys, *names, "--verdicts", verdicts_file, "--out", out, "--against", *others)
     assert 0 < summary["in_other_states"] < summary["duplicate"] < summary["pages"]
     counts = {name: summary[name] for name in ("pages", "duplicate", "novel", "in_other_states", "state_entries")}
-    return read_json(said), out.read_bytes(), counts
+    return read_json(verdicts_file), out.read_bytes(), counts
 
 
 def test_a_checkpoint_is_never_written_into_files_that_remain(others: list[Path], tmp_path: Path) -> None:
@@ -155,12 +155,12 @@ def test_a_page_that_breaks_a_query_is_reported_as_by_the_filter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     break_queries(monkeypatch, [1])
-    said, notices = tmp_path / "v.jsonl", list[str]()
-    expected = filter_json(capsys, *names, "--verdicts", said, "--against", *others, code=EXIT_SUSPICIOUS)
+    verdicts_file, notices = tmp_path / "v.jsonl", list[str]()
+    expected = filter_json(capsys, *names, "--verdicts", verdicts_file, "--against", *others, code=EXIT_SUSPICIOUS)
     assert expected["reasons"]["internal_error"] > 0
     place = tmp_path / "run"
     summary = backfilled(names, place, SETTINGS, batch_pages=3, against=others, tell=notices.append)
-    assert verdict_rows(place) == read_json(said)
+    assert verdict_rows(place) == read_json(verdicts_file)
     assert summary.exit_code == EXIT_SUSPICIOUS
     assert summary.suspicion == expected["suspicion"]
     failed = [row["id"] for row in verdict_rows(place) if row["reason"] == "internal_error"]
@@ -180,12 +180,12 @@ def test_a_page_that_breaks_signing_is_reported_as_by_the_filter(
 ) -> None:
     break_signing(monkeypatch, *(PAGES[row].body.decode("utf-8", "replace") for row in (5, 42)))
     against = others if with_others else []
-    said, notices = tmp_path / "v.jsonl", list[str]()
+    verdicts_file, notices = tmp_path / "v.jsonl", list[str]()
     options = ("--against", *against) if against else ()
-    expected = filter_json(capsys, *names, "--verdicts", said, *options, code=EXIT_SUSPICIOUS)
+    expected = filter_json(capsys, *names, "--verdicts", verdicts_file, *options, code=EXIT_SUSPICIOUS)
     place = tmp_path / "run"
     summary = backfilled(names, place, SETTINGS, batch_pages=3, against=against, tell=notices.append)
-    assert verdict_rows(place) == read_json(said)
+    assert verdict_rows(place) == read_json(verdicts_file)
     assert (summary.exit_code, summary.suspicion) == (EXIT_SUSPICIOUS, expected["suspicion"])
     failed = [row["id"] for row in verdict_rows(place) if row["reason"] == "internal_error"]
     assert failed
@@ -195,13 +195,13 @@ def test_a_page_that_breaks_signing_is_reported_as_by_the_filter(
 def test_cluster_ids_are_those_of_the_filter(
     names: list[str], others: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = tmp_path / "v.jsonl"
-    filter_json(capsys, *names, "--verdicts", said, "--cluster-ids", "--against", *others)
+    verdicts_file = tmp_path / "v.jsonl"
+    filter_json(capsys, *names, "--verdicts", verdicts_file, "--cluster-ids", "--against", *others)
     outputs = ("--verdicts", tmp_path / "verdicts", "--state", tmp_path / "state", "--cluster-ids")
     command = ["backfill", *names, *map(str, outputs), "--readers", "2", "--against", *map(str, others)]
     assert main(command) == 0
     rows = verdict_rows(tmp_path)
-    assert rows == read_json(said)
+    assert rows == read_json(verdicts_file)
     assert [row["cluster"] for row in rows] == [row["duplicate_of"] or row["id"] for row in rows]
     capsys.readouterr()
     assert main([*command[:-3], "--set", "policy.keep=longest"]) == EXIT_SETTING

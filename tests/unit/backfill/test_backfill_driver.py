@@ -42,9 +42,9 @@ def test_an_input_that_ends_before_its_judged_pages_is_named_and_restored(tmp_pa
     text = paths[shrunk].read_text()
     end = text.rstrip("\n").rindex("\n") + 1
     paths[shrunk].write_text(text[:end] + "\n" * (len(text) - end))
-    with pytest.raises(InputError, match="ends before the last page") as told:
+    with pytest.raises(InputError, match="ends before the last page") as refused:
         backfilled(names, tmp_path / "cut", settings)
-    assert told.value.name == names[shrunk]
+    assert refused.value.name == names[shrunk]
     paths[shrunk].write_text(text)
     backfilled(names, tmp_path / "cut", settings)
     assert verdict_rows(tmp_path / "cut") == verdict_rows(tmp_path / "whole")

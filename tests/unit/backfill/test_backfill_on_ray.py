@@ -42,10 +42,10 @@ def test_actors_that_are_killed_change_no_verdict(tmp_path: Path, ray: Any) -> N
     outputs = {name: str(directory / name) for name in ("out", "verdicts", "rejected")}
     for name in outputs.values():
         Path(name).mkdir(parents=True)
-    clusters, batches, told = list[RayShards](), list[BackfillProgress](), list[str]()
+    clusters, batches, messages = list[RayShards](), list[BackfillProgress](), list[str]()
 
     def make_shards(state: State, log: LocalLog, outcomes: OutcomeStore) -> RayShards:
-        clusters.append(RayShards(ray, 2, settings, state, log, outcomes, told.append))
+        clusters.append(RayShards(ray, 2, settings, state, log, outcomes, messages.append))
         return clusters[-1]
 
     def kill(so_far: BackfillProgress) -> None:
@@ -61,10 +61,10 @@ def test_actors_that_are_killed_change_no_verdict(tmp_path: Path, ray: Any) -> N
         backfill.open(lambda *_: None, make_shards)
         readers = RayReaders(ray, 2, settings)
         before = [*readers.actors, *clusters[0].actors]
-        summary = backfill.run(readers, lambda: False, kill, told.append)
+        summary = backfill.run(readers, lambda: False, kill, messages.append)
     assert not summary.interrupted
     assert verdict_rows(directory) == verdict_rows(tmp_path / "alone")
     assert records_out(directory) == records_out(tmp_path / "alone")
     after = [*readers.actors, *clusters[0].actors]
-    assert sorted(text.split(",")[0] for text in told) == ["reader 0 is lost", "shard 1 is lost"]
+    assert sorted(text.split(",")[0] for text in messages) == ["reader 0 is lost", "shard 1 is lost"]
     assert [one is other for one, other in zip(before, after, strict=True)] == [False, True, True, False]

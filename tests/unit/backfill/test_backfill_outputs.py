@@ -69,8 +69,8 @@ def pages(tmp_path: Path) -> Path:
 def test_outputs_lie_outside_of_the_state(tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = tmp_path / "state"
     for name in ("", DIRECTORY, "out", "../state/out"):
-        said = refused(capsys, pages, "--out", state / name, "--state", state)
-        assert f"--out must be outside of the state {state}" in said
+        message = refused(capsys, pages, "--out", state / name, "--state", state)
+        assert f"--out must be outside of the state {state}" in message
     assert not state.exists()
 
 
@@ -105,12 +105,12 @@ def test_readers_elsewhere_write_where_the_command_was_given(
     tmp_path: Path, pages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = list[Parts]()
+    checked = list[Parts]()
     monkeypatch.setattr(
-        "spotsieve.stream.cli.backfill._check_inputs_stay", lambda backfill, _: told.extend(backfill.parts)
+        "spotsieve.stream.cli.backfill._check_inputs_stay", lambda backfill, _: checked.extend(backfill.parts)
     )
     assert main(["backfill", str(pages), "--out", "out", "--state", str(tmp_path / "state")]) == EXIT_OK
-    assert [parts.out for parts in told] == [str(tmp_path / "out" / "00000-pages.jsonl")]
+    assert [parts.out for parts in checked] == [str(tmp_path / "out" / "00000-pages.jsonl")]
 
 
 def test_a_complete_run_says_so_and_reads_nothing_again(
@@ -124,9 +124,9 @@ def test_a_complete_run_says_so_and_reads_nothing_again(
     with monkeypatch.context() as unread:
         unread.setattr("spotsieve.stream.local.backfill.run.Backfill.open", None)
         assert main(given) == EXIT_OK
-    told = capsys.readouterr()
-    assert "this run is already complete" in told.err
-    again = json.loads(told.out)
+    printed = capsys.readouterr()
+    assert "this run is already complete" in printed.err
+    again = json.loads(printed.out)
     for name in ("pages", "novel", "duplicate", "reasons", "bytes_read", "state_entries"):
         assert again[name] == first[name]
     assert (part.read_bytes(), part.stat().st_mtime_ns) == before
@@ -291,10 +291,10 @@ def test_records_that_cannot_be_held_are_told(tmp_path: Path, pages: Path, monke
     (file,) = check_inputs([str(pages)])
     with FileReader(file, Settings().input) as reader:
         batch = FileBatch(file, list(reader), len(LINE))
-    held = BatchQueue(file, keep_records=False, most_bytes=0)
+    queue = BatchQueue(file, keep_records=False, most_bytes=0)
     with pytest.raises(StateError, match="gone must hold the records that wait for their verdicts"):
-        held.put(batch)
-    held.close()
+        queue.put(batch)
+    queue.close()
 
 
 def test_a_second_command_leaves_the_run_of_the_first_alone(tmp_path: Path) -> None:
@@ -314,9 +314,11 @@ def test_a_directory_takes_the_parts_of_one_run_at_a_time(tmp_path: Path, capsys
     assert backfilled(names, one, settings, stopped=after(2), batch_pages=3).interrupted
     for flag in ("out", "verdicts", "rejected"):
         others: list[str | Path] = [names[0], f"--{flag}", one / flag, "--state", tmp_path / "two", "--force"]
-        said = refused(capsys, *others)
-        assert f"--{flag} has the parts of another backfill that is not complete, of the state {one / 'state'}" in said
-        assert f"remove {one / flag / '.spotsieve-backfill'}" in said
+        message = refused(capsys, *others)
+        assert (
+            f"--{flag} has the parts of another backfill that is not complete, of the state {one / 'state'}" in message
+        )
+        assert f"remove {one / flag / '.spotsieve-backfill'}" in message
     assert not backfilled(names, one, settings, batch_pages=3).interrupted
     assert not [path for flag in ("out", "verdicts", "rejected") for path in (one / flag).glob(".*")]
     assert main(["backfill", names[0], "--out", str(tmp_path / "new"), "--state", str(tmp_path / "two")]) == EXIT_OK
@@ -428,13 +430,13 @@ def test_a_run_claims_a_directory_on_a_file_system_without_hard_links(
 def test_a_refused_run_releases_the_directories_that_it_claimed(
     tmp_path: Path, pages: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, held = tmp_path / "out", tmp_path / "held"
-    held.mkdir()
-    claim_directory("verdicts", str(held), "1", tmp_path / "one")
-    given = (pages, "--out", out, "--verdicts", held, "--state", tmp_path / "two")
+    out, claimed = tmp_path / "out", tmp_path / "claimed"
+    claimed.mkdir()
+    claim_directory("verdicts", str(claimed), "1", tmp_path / "one")
+    given = (pages, "--out", out, "--verdicts", claimed, "--state", tmp_path / "two")
     assert "--verdicts has the parts of another backfill" in refused(capsys, *given)
     assert not list(out.iterdir())
-    assert [path.name for path in held.iterdir()] == [CLAIM]
+    assert [path.name for path in claimed.iterdir()] == [CLAIM]
     assert main(["backfill", str(pages), "--out", str(out), "--state", str(tmp_path / "three")]) == EXIT_OK
 
 
@@ -461,8 +463,8 @@ def test_an_interrupt_while_it_loads_shows_no_traceback(tmp_path: Path, pages: P
 
     wait_until(has_loaded, SECONDS, f"{library} to be loaded", every=0.01)
     os.killpg(running.pid, signal.SIGINT)
-    said = running.communicate(timeout=SECONDS)[1]
-    assert "Traceback" not in said
+    message = running.communicate(timeout=SECONDS)[1]
+    assert "Traceback" not in message
     # On a busy machine it may be at its end already: there Python has given the signal its default back.
     assert running.returncode in (EXIT_INTERRUPTED, EXIT_OK, -signal.SIGINT)
 

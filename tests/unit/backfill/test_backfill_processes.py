@@ -40,7 +40,7 @@ def test_a_reader_that_is_killed_changes_no_verdict(tmp_path: Path) -> None:
     outputs = {name: str(directory / name) for name in OUTPUTS}
     for name in outputs.values():
         Path(name).mkdir(parents=True)
-    batches, told = list[BackfillProgress](), list[str]()
+    batches, messages = list[BackfillProgress](), list[str]()
 
     def kill(so_far: BackfillProgress) -> None:
         batches.append(so_far)
@@ -52,10 +52,10 @@ def test_a_reader_that_is_killed_changes_no_verdict(tmp_path: Path) -> None:
         backfill = stack.enter_context(Backfill(directory / "state", settings, scheme, check_inputs(names), outputs))
         backfill.open(lambda *_: None, None)
         readers = stack.enter_context(ProcessReaders(2, settings))
-        summary = backfill.run(readers, lambda: False, kill, told.append)
+        summary = backfill.run(readers, lambda: False, kill, messages.append)
     assert not summary.interrupted
     assert batches[-1].pages == summary.pages, "pages that were read once more count once"
-    assert [text.split(",")[0] for text in told] == ["reader 0 is lost"]
+    assert [text.split(",")[0] for text in messages] == ["reader 0 is lost"]
     assert verdict_rows(directory) == verdict_rows(tmp_path / "alone")
     assert records_out(directory) == records_out(tmp_path / "alone")
 

@@ -120,7 +120,7 @@ def test_batches_change_nothing(crawl: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (
             ("--scheme", "minhash"),
@@ -136,11 +136,11 @@ def test_batches_change_nothing(crawl: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_a_wrong_flag_is_one_line(
-    crawl: Path, more: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    crawl: Path, more: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert calibrate(crawl, *more) == EXIT_SETTING
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert message in shown.err
     assert (shown.out, shown.err.count("\n")) == ("", 1)
 
 

@@ -63,12 +63,12 @@ def test_without_a_terminal_a_prefix_needs_yes_and_a_page_named_exactly_does_not
     assert main([*forget, "--id", "p7"]) == 0
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", EXIT_INTERRUPTED), ("", EXIT_INTERRUPTED)])
+@pytest.mark.parametrize(("reply", "code"), [("y\n", 0), ("n\n", EXIT_INTERRUPTED), ("", EXIT_INTERRUPTED)])
 def test_on_a_terminal_a_person_is_asked(
-    state: Path, answer: str, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    state: Path, reply: str, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = (state / "log").read_bytes()
-    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    monkeypatch.setattr("sys.stdin", Terminal(reply))
     assert main(["state", "forget", "--state", str(state), "--url-prefix", "https://example.com/news/"]) == code
     assert "forget 2 of 30 pages? [y/N]" in capsys.readouterr().err
     assert ((state / "log").read_bytes() == log) == (code != 0)
@@ -243,16 +243,16 @@ def test_no_output_overwrites_the_configuration_even_with_force(
 
 
 class Terminal:
-    """Standard input where a person gives this answer."""
+    """Standard input where a person types this reply."""
 
-    def __init__(self, answer: str) -> None:
-        self._answer = answer
+    def __init__(self, reply: str) -> None:
+        self._reply = reply
 
     def isatty(self) -> bool:
         return True
 
     def readline(self) -> str:
-        return self._answer
+        return self._reply
 
 
 @pytest.mark.parametrize(
@@ -395,10 +395,10 @@ def test_an_interrupt_as_a_command_ends_does_not_reach_the_caller_of_main(
 def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = ["kafka.groupid=a", "service.mode=both", "index.bucket_cap=0"]
     assert main(["config", "check", *(text for one in wrong for text in ("--set", one))]) == EXIT_SETTING
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 3
+    messages = capsys.readouterr().err.splitlines()
+    assert len(messages) == 3
     for setting in ("kafka.groupid", "service.mode", "index.bucket_cap"):
-        assert sum(setting in line for line in told) == 1
+        assert sum(setting in line for line in messages) == 1
     together = [
         "scheme.name=manku",
         "scheme.tables=5",
@@ -407,12 +407,12 @@ def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixt
         "topics.novel=pages",
     ]
     assert main(["config", "check", *(text for one in together for text in ("--set", one))]) == EXIT_SETTING
-    told = capsys.readouterr().err.splitlines()
-    assert ["tables" in told[0], "input.preset" in told[1], "topics" in told[2]] == [True] * 3
+    messages = capsys.readouterr().err.splitlines()
+    assert ["tables" in messages[0], "input.preset" in messages[1], "topics" in messages[2]] == [True] * 3
 
 
 @pytest.mark.parametrize(
-    ("together", "told"),
+    ("together", "message"),
     [
         (["cluster.shards=2", "policy.keep=newest"], "policy.keep must be first or longest in shards"),
         (["cluster.shards=2", "policy.recrawl=pass"], "policy.recrawl must be drop in shards"),
@@ -427,13 +427,13 @@ def test_config_check_tells_all_that_is_wrong_at_once(capsys: pytest.CaptureFixt
     ],
 )
 def test_config_check_tells_what_a_service_would_refuse(
-    together: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    together: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
     given = [one.replace("{secret}", str(secret)) for one in together]
     assert main(["config", "check", *(text for one in given for text in ("--set", one))]) == EXIT_SETTING
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_config_check_tells_each_fault_of_the_clients(capsys: pytest.CaptureFixture[str]) -> None:
@@ -501,8 +501,8 @@ def test_a_state_of_another_user_is_refused_in_a_line_that_says_so(
 
 
 def test_a_refusal_of_the_database_names_the_directory(tmp_path: Path) -> None:
-    said = (
+    error = (
         r"index\.directory cannot be used to open the state by this user \(Permission denied .*; run this as the owner"
     )
-    with pytest.raises(StateError, match=said), rocks_errors(tmp_path, "open"):
+    with pytest.raises(StateError, match=error), rocks_errors(tmp_path, "open"):
         raise PermissionError("Permission denied (os error 13)")

@@ -12,7 +12,7 @@ def of(**more: object) -> Settings:
 
 
 @pytest.mark.parametrize(
-    ("role", "shard", "settings", "said"),
+    ("role", "shard", "settings", "message"),
     [
         ("worker", None, Settings(), "--role needs cluster.shards, which is not set, got 'worker'; set"),
         ("", None, of(), "--role is missing, but cluster.shards is 3; give worker, shard or resolver"),
@@ -23,11 +23,11 @@ def of(**more: object) -> Settings:
         ("worker", None, of(policy={"recrawl": "pass"}), "policy.recrawl must be drop in shards"),
     ],
 )
-def test_a_role_that_does_not_fit_is_refused(role: str, shard: int | None, settings: Settings, said: str) -> None:
-    with pytest.raises(SettingError) as told:
+def test_a_role_that_does_not_fit_is_refused(role: str, shard: int | None, settings: Settings, message: str) -> None:
+    with pytest.raises(SettingError) as refused:
         opener_of(role, shard, settings)
-    assert str(told.value).startswith(said)
-    assert told.value.exit_code == EXIT_SETTING
+    assert str(refused.value).startswith(message)
+    assert refused.value.exit_code == EXIT_SETTING
 
 
 def test_roles_are_opened_by_what_opens_them() -> None:

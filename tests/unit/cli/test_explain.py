@@ -160,7 +160,7 @@ def test_verdict_lines_of_other_programs_are_recognised_or_refused_in_one_line(
 def test_a_recorded_verdict_that_differs_is_told_in_text_and_html(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said, html = "The verdict differs from the recorded one", tmp_path / "why.html"
+    notice, html = "The verdict differs from the recorded one", tmp_path / "why.html"
     (copy,) = (line for line in read_json(folder / "v.jsonl") if line["id"] == "copy")
     (novel,) = (line for line in read_json(folder / "v.jsonl") if line["id"] == "p1")
     indexed = {"verdict": "duplicate", "reason": "contained", "duplicate_of": "p2"}
@@ -174,7 +174,7 @@ def test_a_recorded_verdict_that_differs_is_told_in_text_and_html(
         (tmp_path / "v.jsonl").write_text(json.dumps(line))
         recorded = ("--verdicts", tmp_path / "v.jsonl", "--html", html, "--force")
         text = shown(capsys, name, "--state", folder / "state", *recorded)
-        assert [said in " ".join(text.split()), said in html.read_text()] == [differs, differs]
+        assert [notice in " ".join(text.split()), notice in html.read_text()] == [differs, differs]
 
 
 @contextlib.contextmanager
@@ -506,8 +506,8 @@ def test_names_that_are_not_utf_8_are_explained(
     assert explained(capsys, first, "--url", url, *state)["verdict"] == "duplicate"
     for arguments in ((url, *state), (first, url, *state), (url, "--pages", folder / "crawl.jsonl")):
         assert "\\xff" in refused(capsys, EXIT_NOT_FOUND, *arguments)
-    told = refused(capsys, EXIT_NOT_FOUND, url, *state, "--verdicts", folder / "v.jsonl")
-    assert "has no verdict of PAGE" in told
+    printed = refused(capsys, EXIT_NOT_FOUND, url, *state, "--verdicts", folder / "v.jsonl")
+    assert "has no verdict of PAGE" in printed
 
 
 def test_a_page_under_a_long_name_has_one_id_in_all_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -544,6 +544,6 @@ def test_the_capture_that_the_verdict_is_of_is_explained(tmp_path: Path, capsys:
     for more in ((), files, (*files, *recorded)):
         assert explained(capsys, url, "--state", state, *more)["page"]["id"] == "third"
     assert "differs from the recorded" not in shown(capsys, url, "--state", state, *files, *recorded)
-    told = shown(capsys, url, *files, *recorded)
-    assert "It is the verdict of another page with this name, third." in told
-    assert "differs from the recorded" not in told
+    printed = shown(capsys, url, *files, *recorded)
+    assert "It is the verdict of another page with this name, third." in printed
+    assert "differs from the recorded" not in printed

@@ -68,8 +68,8 @@ def test_without_scikit_learn_a_model_of_concepts_is_refused_and_none_is_left(
     crawl: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.decomposition", None)
-    said = refusal(capsys, build(crawl, "concept"), EXIT_SETTING)
-    assert "scheme.name needs scikit-learn to build its model, got 'concept'; pip install 'spotsieve[lsi]'" in said
+    message = refusal(capsys, build(crawl, "concept"), EXIT_SETTING)
+    assert "scheme.name needs scikit-learn to build its model, got 'concept'; pip install 'spotsieve[lsi]'" in message
     assert not crawl.with_name("concept.idf").exists()
 
 
@@ -110,15 +110,15 @@ def refusal(capsys: pytest.CaptureFixture[str], code: int, expected: int) -> str
 def test_bad_input_is_refused_and_leaves_no_model(
     crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = refusal(capsys, build(crawl, "chain"), EXIT_SETTING)
-    assert f"--scheme must be one of {', '.join(TERMS)}, which need a model, got 'chain'" in said
+    message = refusal(capsys, build(crawl, "chain"), EXIT_SETTING)
+    assert f"--scheme must be one of {', '.join(TERMS)}, which need a model, got 'chain'" in message
     one = tmp_path / "one.jsonl"
     one.write_bytes(lines(STORY_PAGES[:1]))
     assert "FILES must contain at least 2 pages of text, got 1" in refusal(capsys, build(one, "imatch"), EXIT_INPUT)
     assert "none.jsonl" in refusal(capsys, build(tmp_path / "none.jsonl", "imatch"), EXIT_INPUT)
     (tmp_path / "imatch.idf").write_bytes(b"another")
-    said = refusal(capsys, build(crawl, "imatch"), EXIT_SETTING)
-    assert "--out must be a new file" in said
+    message = refusal(capsys, build(crawl, "imatch"), EXIT_SETTING)
+    assert "--out must be a new file" in message
     assert (tmp_path / "imatch.idf").read_bytes() == b"another"
     refusal(capsys, main(["model", "info", str(tmp_path / "imatch.idf")]), EXIT_SETTING)
     target = tmp_path / "no" / "m.idf"

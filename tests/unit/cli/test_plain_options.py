@@ -29,7 +29,7 @@ def crawl(tmp_path: Path) -> Path:
     return path
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What is printed to the errors by a command whose arguments are refused."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
@@ -51,7 +51,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_a_word_that_is_no_command_gets_the_nearest_one(
     arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert hint in told(capsys, *arguments)
+    assert hint in error_of(capsys, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_word_that_is_no_command_gets_the_nearest_one(
 def test_an_unknown_option_is_refused_with_the_usage_of_its_command(
     arguments: list[str], end: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told(capsys, *arguments).endswith(f"{end}\n")
+    assert error_of(capsys, *arguments).endswith(f"{end}\n")
 
 
 def test_capital_v_is_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -295,10 +295,10 @@ def test_bash_completes_commands_options_and_files(
 ) -> None:
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
-    asked = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _shtab_spotsieve"
-    asked += '; printf "%s\\n" "${COMPREPLY[@]}"'
+    completion = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _shtab_spotsieve"
+    completion += '; printf "%s\\n" "${COMPREPLY[@]}"'
     done = subprocess.run(
-        ["bash", "-c", f"{script}\n{asked}"], cwd=crawl.parent, capture_output=True, text=True, check=True
+        ["bash", "-c", f"{script}\n{completion}"], cwd=crawl.parent, capture_output=True, text=True, check=True
     )
     assert [line.strip() for line in done.stdout.splitlines()] == expected, done.stderr
 

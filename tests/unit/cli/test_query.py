@@ -39,7 +39,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "state"
 
 
-def asked_about() -> list[dict[str, Any]]:
+def queries() -> list[dict[str, Any]]:
     """A copy, a novel page and its own copy, a copy of the unchecked page, and most of a known page."""
     half = page(1, "half")
     half["body"] = f"<html><body><p>{article(1)[: len(article(1)) * 9 // 10]}</p></body></html>"
@@ -61,12 +61,12 @@ def query(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0)
 def test_each_page_gets_the_verdict_it_would_get_next_and_the_state_stays_as_it_was(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "asked.jsonl"
-    file.write_bytes(lines(asked_about()))
+    file = tmp_path / "queries.jsonl"
+    file.write_bytes(lines(queries()))
     before = holdings(state)
     found = query(capsys, file, "--state", state)
     assert holdings(state) == before
-    for number, (one, response) in enumerate(zip(asked_about(), found, strict=True)):
+    for number, (one, response) in enumerate(zip(queries(), found, strict=True)):
         copy, alone = tmp_path / f"state{number}", tmp_path / f"{number}.jsonl"
         shutil.copytree(state, copy)
         alone.write_bytes(lines([one]))
@@ -84,11 +84,11 @@ def test_each_page_gets_the_verdict_it_would_get_next_and_the_state_stays_as_it_
 def test_pages_writes_the_records_of_the_pages_that_the_state_does_not_have(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, novel, verdicts = (tmp_path / name for name in ("asked.jsonl", "novel.jsonl", "verdicts.jsonl"))
-    file.write_bytes(lines(asked_about()))
-    assert query(capsys, file, "--state", state, "--pages", "-", "--verdicts", verdicts) == asked_about()[1:3]
+    file, novel, verdicts = (tmp_path / name for name in ("queries.jsonl", "novel.jsonl", "verdicts.jsonl"))
+    file.write_bytes(lines(queries()))
+    assert query(capsys, file, "--state", state, "--pages", "-", "--verdicts", verdicts) == queries()[1:3]
     assert query(capsys, file, "--state", state, "--pages", novel) == read_json(verdicts)
-    assert read(novel) == lines(asked_about()[1:3])
+    assert read(novel) == lines(queries()[1:3])
 
 
 def test_records_around_pages_are_written_in_order_when_many_passes_are_needed(
@@ -99,7 +99,7 @@ def test_records_around_pages_are_written_in_order_when_many_passes_are_needed(
     for number, seed in enumerate([1, 7, 8, 1]):
         url = f"https://example.com/{number}"
         parts += [warc_record(seed, url, "request"), warc_record(seed, url)]
-    file, novel, filtered = (tmp_path / name for name in ("asked.warc", "novel.warc", "filtered.warc"))
+    file, novel, filtered = (tmp_path / name for name in ("queries.warc", "novel.warc", "filtered.warc"))
     file.write_bytes(b"".join(parts))
     copy = tmp_path / "state"
     shutil.copytree(state, copy)
@@ -170,12 +170,12 @@ def test_a_state_with_a_horizon_answers_by_the_time_of_each_page(
     times = ["2024-03-01T00:00:10Z", "2024-03-01T09:00:00Z", "2024-03-01T12:00:00Z", "2024-03-01T02:00:00Z"]
     first.write_bytes(lines([page(1), page(2) | {"fetched_at": times[1]}]))
     filter_json(capsys, first, "--state", state, "--set", "index.horizon_hours=10")
-    file = tmp_path / "asked.jsonl"
-    asked = [page(1, f"copy{number}") | {"fetched_at": time} for number, time in enumerate(times)]
-    asked += [page(2, "other") | {"fetched_at": times[2]}]
-    file.write_bytes(lines(asked))
+    file = tmp_path / "queries.jsonl"
+    queried = [page(1, f"copy{number}") | {"fetched_at": time} for number, time in enumerate(times)]
+    queried += [page(2, "other") | {"fetched_at": times[2]}]
+    file.write_bytes(lines(queried))
     found = query(capsys, file, "--state", state)
-    # at 12:00 the page of midnight lies beyond the horizon of 10 hours; what is asked moves no clock
+    # at 12:00 the page of midnight lies beyond the horizon of 10 hours; queries move no clock
     assert [line["duplicate_of"] for line in found] == ["p1", "p1", None, "p1", "p2"]
 
 
@@ -187,9 +187,9 @@ def test_a_state_with_a_horizon_answers_by_the_time_of_each_page(
 def test_a_state_that_a_process_works_on_answers_and_the_process_goes_on(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    owned, file = tmp_path / "state", tmp_path / "asked.jsonl"
+    owned, file = tmp_path / "state", tmp_path / "queries.jsonl"
     shutil.copytree(state, owned)
-    file.write_bytes(lines(asked_about()))
+    file.write_bytes(lines(queries()))
     expected = query(capsys, file, "--state", state)
     with spotsieve("-", "--state", owned, "--out", tmp_path / "novel.jsonl") as process:
         assert process.stdin is not None
@@ -234,8 +234,8 @@ def test_buckets_read_by_key_and_by_a_pass_are_those_of_the_state_that_owns_them
         backend, names = still.backend, encode_keys(keys)
         assert isinstance(backend, CheckpointBackend)
         assert backend.get("buckets", names) == backend.get_by_pass("buckets", names)
-        for asked, in_a_pass in ((keys, True), (keys[:: len(keys) // 3], False), (keys[:0], False)):
-            assert still.load_buckets(asked) is in_a_pass
+        for wanted, in_a_pass in ((keys, True), (keys[:: len(keys) // 3], False), (keys[:0], False)):
+            assert still.load_buckets(wanted) is in_a_pass
         assert PASSED_TO_ASKED * len(there) < len(keys)
         still.load_buckets(keys)
         found = still.buckets(keys[1:])
@@ -252,8 +252,8 @@ def test_buckets_read_by_key_and_by_a_pass_are_those_of_the_state_that_owns_them
 def test_a_snapshot_answers_as_its_state_and_a_pass_as_the_keys(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "asked.jsonl"
-    file.write_bytes(lines(asked_about()))
+    file = tmp_path / "queries.jsonl"
+    file.write_bytes(lines(queries()))
     expected = query(capsys, file, "--state", state)
     assert main(["state", "snapshot", "--state", str(state), str(tmp_path / "snapshot")]) == 0
     capsys.readouterr()
@@ -278,10 +278,10 @@ def test_damaged_files_are_told_and_the_others_asked_about(
 
 
 def test_what_is_wrong_is_told_in_one_line(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, config = tmp_path / "asked.jsonl", tmp_path / "other.toml"
+    file, config = tmp_path / "queries.jsonl", tmp_path / "other.toml"
     file.write_bytes(lines([page(1)]))
     config.write_text("[scheme]\nmin_containment = 0.9\n")
-    for arguments, code, told in (
+    for arguments, code, message in (
         (["--state", tmp_path / "none"], EXIT_STATE, "must hold a state"),
         (
             ["--state", state, "--set", "scheme.min_containment=0.9"],
@@ -294,14 +294,14 @@ def test_what_is_wrong_is_told_in_one_line(state: Path, tmp_path: Path, capsys: 
     ):
         assert main(["query", str(file), *map(str, arguments)]) == code
         error = capsys.readouterr().err
-        assert told in error
+        assert message in error
         assert "Traceback" not in error
 
 
 def test_where_the_longest_is_kept_a_longer_copy_would_replace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    crawl, state, file = tmp_path / "crawl.jsonl", tmp_path / "state", tmp_path / "asked.jsonl"
+    crawl, state, file = tmp_path / "crawl.jsonl", tmp_path / "state", tmp_path / "queries.jsonl"
     others = tmp_path / "others.jsonl"
     write_crawl(crawl)
     # on a host of fewer than four pages, a copy that is so much longer is none
@@ -321,7 +321,7 @@ def test_where_the_longest_is_kept_a_longer_copy_would_replace(
 
 
 def test_another_schemes_state_is_asked_by_that_scheme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    crawl, state, file = tmp_path / "crawl.jsonl", tmp_path / "state", tmp_path / "asked.jsonl"
+    crawl, state, file = tmp_path / "crawl.jsonl", tmp_path / "state", tmp_path / "queries.jsonl"
     write_crawl(crawl)
     filter_json(capsys, crawl, "--state", state, "--set", "scheme.name=chain", "--set", "scheme.tables=4")
     file.write_bytes(lines([page(2, "again"), page(9)]))
@@ -343,7 +343,7 @@ def test_a_long_read_of_a_state_blocks_no_other_command(
 ) -> None:
     html, target = tmp_path / "page.html", tmp_path / "snapshot"
     html.write_text(page(1)["body"], "utf-8")
-    file = tmp_path / "asked.jsonl"
+    file = tmp_path / "queries.jsonl"
     file.write_bytes(lines([page(1)]))
     module, _, name = at.rpartition(".")
     reads = getattr(importlib.import_module(module), name)

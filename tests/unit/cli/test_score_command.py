@@ -138,7 +138,7 @@ def test_schemes_and_sweeps_are_one_table_of_pages_without_labels(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--verdicts", "v.jsonl"], "--verdicts must not be used without labels; it needs a labelled set"),
         (["--build-models"], "--build-models must not be used without labels; it needs a labelled set"),
@@ -152,10 +152,10 @@ def test_schemes_and_sweeps_are_one_table_of_pages_without_labels(
     ],
 )
 def test_flags_that_need_labels_are_refused_without_them(
-    crawl: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    crawl: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, error = refusal(capsys, crawl, *arguments)
-    assert (code, said in error) == (2, True), error
+    assert (code, message in error) == (2, True), error
 
 
 def test_recorded_verdicts_of_other_pages_or_of_a_labelled_set_are_refused(
@@ -280,10 +280,10 @@ def test_each_set_has_the_models_of_its_own_pages(labelled: Path, capsys: pytest
     pages = [page(1), page(2), page(3), page(1, "copy", "another template")]
     (other / "pages.jsonl.xz").write_bytes(lzma.compress(lines(pages)))
     write_labels(other, "id\tkind\np1\ts\np2\ts\np3\ts\ncopy\tcluster\n", PAIRS)
-    asked = ("--scheme", "imatch", "--build-models", "--set", "scheme.name=imatch", "--set", "scheme.idf_max=1")
-    both = score_json(capsys, labelled, other, *asked)
+    options = ("--scheme", "imatch", "--build-models", "--set", "scheme.name=imatch", "--set", "scheme.idf_max=1")
+    both = score_json(capsys, labelled, other, *options)
     for folder in (labelled, other):
-        alone = score_json(capsys, folder, *asked)["imatch"]
+        alone = score_json(capsys, folder, *options)["imatch"]
         assert {**both[str(folder)]["imatch"], "cost": None} == {**alone, "cost": None}
     costs = [both[str(folder)]["imatch"]["cost"]["log_bytes"] for folder in (labelled, other)]
     assert costs[0] != costs[1]
@@ -359,7 +359,7 @@ def test_a_sweep_is_one_table_with_the_figures_that_each_choice_has_alone(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--sweep", "scheme.k"], "--sweep must be NAME=VALUE,VALUE or NAME=FIRST..LAST, or threshold, got 'scheme.k'"),
         (["--sweep", "scheme.k=1,"], "--sweep must be NAME=VALUE,VALUE or NAME=FIRST..LAST"),
@@ -373,10 +373,10 @@ def test_a_sweep_is_one_table_with_the_figures_that_each_choice_has_alone(
     ],
 )
 def test_a_sweep_that_is_none_is_refused(
-    labelled: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    labelled: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, error = refusal(capsys, labelled, *arguments)
-    assert (code, said in error) == (2, True), error
+    assert (code, message in error) == (2, True), error
 
 
 @pytest.mark.parametrize("schemes", [["chain", "subhash"], ["all"]])

@@ -230,7 +230,7 @@ def test_names_that_are_markup_formulas_or_templates_stay_text(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--plot", "plot.jpg"], "--plot must end in .svg or .png, got 'plot.jpg'"),
         (["--html", "report"], "--html must end in .html or .htm, got 'report'"),
@@ -238,10 +238,10 @@ def test_names_that_are_markup_formulas_or_templates_stay_text(
     ],
 )
 def test_a_plot_that_cannot_be_written_is_refused_before_any_work(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, error = refusal(capsys, "no-such-set", *arguments)
-    assert (code, said in error) == (2, True), error
+    assert (code, message in error) == (2, True), error
 
 
 @pytest.mark.parametrize(("flag", "package"), [("--plot", "matplotlib"), ("--html", "jinja2")])

@@ -1,4 +1,4 @@
-"""`spotsieve top` shows the workers that answer, says which do not, and ends in one line where none does."""
+"""`spotsieve top` shows the workers that respond, names the others, and ends in one line if none responds."""
 
 import contextlib
 import os
@@ -62,26 +62,26 @@ def once(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 
 def test_a_snapshot_sums_the_workers_and_their_hosts(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
-    said = once(capsys, serve(worker(150, 50)), serve(worker(90, 110)))
-    assert "pages 0.0/s 400" in said
-    assert "dropped - 40.0%" in said
-    assert "waiting 14" in said
-    assert "workers ready 2 of 2" in said
-    assert "shop.example 0.0/s 160 400 40.0%" in said
-    assert sum(" yes 0.0/s - 7 0 0 25.0% " in line for line in said) == 2
+    shown = once(capsys, serve(worker(150, 50)), serve(worker(90, 110)))
+    assert "pages 0.0/s 400" in shown
+    assert "dropped - 40.0%" in shown
+    assert "waiting 14" in shown
+    assert "workers ready 2 of 2" in shown
+    assert "shop.example 0.0/s 160 400 40.0%" in shown
+    assert sum(" yes 0.0/s - 7 0 0 25.0% " in line for line in shown) == 2
 
 
 def test_a_silent_worker_is_shown_beside_a_responding_one(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
-    said = once(capsys, serve(worker(1, 1)), NOBODY)
-    assert "workers ready 1 of 2" in said
-    assert f"{NOBODY} no reply{' -' * 7}" in said
-    assert " no host has 100 pages yet" in said
+    shown = once(capsys, serve(worker(1, 1)), NOBODY)
+    assert "workers ready 1 of 2" in shown
+    assert f"{NOBODY} no reply{' -' * 7}" in shown
+    assert " no host has 100 pages yet" in shown
 
 
 def test_a_hostile_host_name_cannot_control_the_terminal(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
     odd = b"https://a[red]\x1b[2J" + b"x" * 100 + b".example/"
-    said = once(capsys, serve(worker(0, 100, host=odd)))
-    (host,) = [line.split()[0] for line in said if line.startswith("a[")]
+    shown = once(capsys, serve(worker(0, 100, host=odd)))
+    (host,) = [line.split()[0] for line in shown if line.startswith("a[")]
     assert host == "a[red]\\x1b[2j" + "x" * 34 + "\N{HORIZONTAL ELLIPSIS}"
 
 

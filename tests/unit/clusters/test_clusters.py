@@ -135,9 +135,9 @@ def test_lines_without_a_verdict_have_no_statement(line: bytes) -> None:
 def test_reports_matches_and_superseded_pages_become_statements() -> None:
     report = b'{"page": {"id": "t/0/1", "url": "u"}, "duplicate_of": {"id": "a", "page": "t/0/0", "url": "v"}}'
     assert read_statement(report) == Statement("t/0/1", "u", "duplicate", (OriginalRef("t/0/0", "v"),))
-    asked = {"id": "a", "verdict": "duplicate", "duplicate_of": "b", "url": "u", "original_url": "v"}
+    row = {"id": "a", "verdict": "duplicate", "duplicate_of": "b", "url": "u", "original_url": "v"}
     matches = [{"id": "b", "url": "v"}, {"id": "c", "url": "w"}, {"id": "a", "url": "u"}]
-    assert read_statement(json.dumps(asked | {"matches": matches}).encode()) == Statement(
+    assert read_statement(json.dumps(row | {"matches": matches}).encode()) == Statement(
         "a", "u", "duplicate", (OriginalRef("b", "v"), OriginalRef("c", "w"))
     )
     longer = {"id": "a", "verdict": "novel", "duplicate_of": None, "url": "u", "replaces": "b", "replaced_url": "v"}
@@ -280,7 +280,7 @@ def test_a_state_without_a_log_of_its_own_is_rejected(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         ([], 2, "needs exactly one source"),
         (["--topics", "lines.jsonl"], 2, "needs exactly one source"),
@@ -294,14 +294,14 @@ def test_a_state_without_a_log_of_its_own_is_rejected(
 def test_user_errors_are_one_line(
     arguments: list[str],
     code: int,
-    told: str,
+    message: str,
     filtered: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(filtered)
     assert main(["clusters", *arguments]) == code
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_truncated_compressed_file_is_reported(

@@ -50,9 +50,9 @@ def fill(cache: Path) -> None:
 @pytest.mark.usefixtures("no_registry")
 def test_a_second_preparation_uses_no_registry_and_prints_nothing(cache: Path) -> None:
     fill(cache)
-    said: list[str] = []
-    prepare(said.append)
-    assert said == []
+    messages: list[str] = []
+    prepare(messages.append)
+    assert messages == []
 
 
 @pytest.mark.usefixtures("cache", "no_registry")
@@ -85,17 +85,17 @@ def test_a_jar_with_another_digest_is_rejected_and_nothing_is_stored(
 def test_the_size_and_the_duration_of_the_download_are_named_before_it_starts(
     monkeypatch: pytest.MonkeyPatch, version: str, named: str
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     def resolve(_: Path) -> list[Path]:
-        assert [named in line for line in said] == [True]
+        assert [named in line for line in messages] == [True]
         raise BrokerError("the registry", "was asked")
 
     monkeypatch.setenv(jars.RELEASE_VARIABLE, version)
     monkeypatch.setattr(jars, "_resolve", resolve)
     with pytest.raises(BrokerError, match="was asked"):
-        prepare(said.append)
-    assert said[0].startswith(f"fetching Apache Kafka {version}, once: ")
+        prepare(messages.append)
+    assert messages[0].startswith(f"fetching Apache Kafka {version}, once: ")
 
 
 @pytest.mark.parametrize("version", jars.RELEASES)

@@ -207,10 +207,10 @@ WRONG = [
 
 
 @needs_helm
-@pytest.mark.parametrize(("given", "said"), WRONG, ids=[said for _, said in WRONG])
-def test_a_wrong_value_is_refused_by_its_name(given: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(("given", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_a_wrong_value_is_refused_by_its_name(given: tuple[str, ...], message: str) -> None:
     assert HELM is not None
-    with pytest.raises(SettingError, match=re.escape(said)):
+    with pytest.raises(SettingError, match=re.escape(message)):
         helm_template(HELM, *(f"--set={value}" for value in given))
 
 
@@ -361,8 +361,8 @@ def test_the_number_of_shards_is_changed_by_a_value() -> None:
     (container,) = job["spec"]["template"]["spec"]["containers"]
     options = _parser(container["args"]).parse_args(container["args"])
     assert (options.command, options.action, options.shards) == ("shards", "resize", 3)
-    told = {one["name"]: one.get("value") for one in container["env"]}
-    assert (told["SPOTSIEVE_CLUSTER__SHARDS"], told["SPOTSIEVE_KAFKA__SASL_USERNAME"]) == ("2", "spotsieve")
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    assert (variables["SPOTSIEVE_CLUSTER__SHARDS"], variables["SPOTSIEVE_KAFKA__SASL_USERNAME"]) == ("2", "spotsieve")
     service = resource("Service")["spec"]["selector"]
     assert not service.items() <= job["spec"]["template"]["metadata"]["labels"].items(), (
         "Prometheus would miss its port"

@@ -188,11 +188,11 @@ ENGINES = {"docker": "docker build", "podman": "podman build --format docker", "
 
 def built(folder: Path, engines: Sequence[str], **given: str) -> tuple[int, str, list[str]]:
     """Exit code, standard error and the commands of build-image.sh where only these engines are on the path."""
-    told = folder / "told"
-    told.touch()
+    calls = folder / "calls"
+    calls.touch()
     for program in (*engines, "mmdebstrap"):
         # `inspect` fails: there is no base yet.
-        text = f"""#!/bin/sh\necho "{program} $*" >> {told}\n[ "$1" != inspect ] && echo made\n"""
+        text = f"""#!/bin/sh\necho "{program} $*" >> {calls}\n[ "$1" != inspect ] && echo made\n"""
         (folder / program).write_text(text, "utf-8")
         (folder / program).chmod(0o755)
     for program in ("dirname", "sed", "mktemp", "rm"):
@@ -205,7 +205,7 @@ def built(folder: Path, engines: Sequence[str], **given: str) -> tuple[int, str,
         text=True,
         check=False,
     )
-    return ran.returncode, ran.stderr, told.read_text("utf-8").splitlines()
+    return ran.returncode, ran.stderr, calls.read_text("utf-8").splitlines()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -232,18 +232,18 @@ def test_without_a_registry_the_base_is_made_of_packages(engine: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("engines", "given", "said"),
+    ("engines", "given", "message"),
     [
         ((), {}, "apt-get install buildah"),
         (("podman",), {"BASE": "alpine"}, "must be packages or empty, got 'alpine'"),
     ],
 )
 def test_an_image_that_cannot_be_built_is_said_with_the_next_step(
-    engines: tuple[str, ...], given: dict[str, str], said: str, tmp_path: Path
+    engines: tuple[str, ...], given: dict[str, str], message: str, tmp_path: Path
 ) -> None:
-    code, told, commands = built(tmp_path, engines, **given)
+    code, error, commands = built(tmp_path, engines, **given)
     assert (code, commands) == (1, [])
-    assert said in told
+    assert message in error
 
 
 def test_a_scheme_that_there_is_none_of_is_refused_when_an_image_is_built() -> None:
@@ -333,14 +333,14 @@ def to_pin(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def pinned(folder: Path, answer: str) -> "subprocess.CompletedProcess[str]":
+def pinned(folder: Path, script: str) -> "subprocess.CompletedProcess[str]":
     """What pin-images.sh does where docker answers every question with this line of a shell."""
     docker = folder / "docker"
-    docker.write_text(f"#!/bin/sh\n{answer}\n", "utf-8")
+    docker.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
     docker.chmod(0o755)
     given = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-    script = ["sh", str(folder / "pin-images.sh")]
-    return subprocess.run(script, env=given, capture_output=True, text=True, check=False)
+    command = ["sh", str(folder / "pin-images.sh")]
+    return subprocess.run(command, env=given, capture_output=True, text=True, check=False)
 
 
 def test_images_are_pinned_by_the_digest_that_their_registry_names(to_pin: Path) -> None:
@@ -352,10 +352,12 @@ def test_images_are_pinned_by_the_digest_that_their_registry_names(to_pin: Path)
     assert [text.replace(f"@sha256:{'b' * 64}", "") for text in after] == before
 
 
-@pytest.mark.parametrize(("answer", "said"), [("exit 1", "must be found"), ("echo no digest", "answer with a digest")])
-def test_an_image_without_a_digest_is_said_and_nothing_is_changed(to_pin: Path, answer: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("script", "message"), [("exit 1", "must be found"), ("echo no digest", "answer with a digest")]
+)
+def test_an_image_without_a_digest_is_said_and_nothing_is_changed(to_pin: Path, script: str, message: str) -> None:
     before = (to_pin / "Dockerfile").read_text("utf-8")
-    ran = pinned(to_pin, answer)
+    ran = pinned(to_pin, script)
     assert ran.returncode == 1
-    assert said in ran.stderr
+    assert message in ran.stderr
     assert (to_pin / "Dockerfile").read_text("utf-8") == before

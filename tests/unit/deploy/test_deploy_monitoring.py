@@ -71,9 +71,9 @@ def test_the_dashboard_shows_every_metric_of_the_service_and_no_other() -> None:
 
 
 def test_alert_rules_ask_only_for_metrics_that_exist() -> None:
-    asked = families_of("\n".join(rule["expr"] for rule in rules()))
-    assert asked
-    assert asked <= families_served()
+    queried = families_of("\n".join(rule["expr"] for rule in rules()))
+    assert queried
+    assert queried <= families_served()
 
 
 def test_every_alert_says_what_it_means_and_what_to_do() -> None:
@@ -88,13 +88,13 @@ def test_every_alert_says_what_it_means_and_what_to_do() -> None:
 def test_every_alert_is_seen_firing_by_a_rule_test() -> None:
     fired = set()
     for test in (test for file in RULE_TESTS for test in yaml.safe_load(file.read_text("utf-8"))["tests"]):
-        for asked in test.get("promql_expr_test", []):
-            if asked["exp_samples"] and "ALERTS{" in asked["expr"]:
+        for queried in test.get("promql_expr_test", []):
+            if queried["exp_samples"] and "ALERTS{" in queried["expr"]:
                 found = {
-                    name for sample in asked["exp_samples"] for name in re.findall(r"Spotsieve\w+", sample["labels"])
+                    name for sample in queried["exp_samples"] for name in re.findall(r"Spotsieve\w+", sample["labels"])
                 }
-                fired |= found or set(re.findall(r'alertname="(\w+)"', asked["expr"]))
-        fired |= {asked["alertname"] for asked in test.get("alert_rule_test", []) if asked["exp_alerts"]}
+                fired |= found or set(re.findall(r'alertname="(\w+)"', queried["expr"]))
+        fired |= {queried["alertname"] for queried in test.get("alert_rule_test", []) if queried["exp_alerts"]}
     missing = [rule["alert"] for rule in rules() if "alert" in rule and rule["alert"] not in fired]
     assert missing == [], "add a test of the alert to deploy/prometheus/alerts.test.yml"
 

@@ -56,9 +56,9 @@ def test_each_role_runs_by_a_command_and_settings_of_ours(tmp_path: Path) -> Non
     (tmp_path / "password").write_text("canary", "utf-8")
     shards = WORKLOADS["shard"]["spec"]["replicas"]
     for role in WORKLOADS:
-        told = {one["name"]: one for one in container(role)["env"]}
-        numbers = range(shards) if told.pop("POD_INDEX", None) else [0]
-        environment = {name: str(one["value"]) for name, one in told.items()}
+        variables = {one["name"]: one for one in container(role)["env"]}
+        numbers = range(shards) if variables.pop("POD_INDEX", None) else [0]
+        environment = {name: str(one["value"]) for name, one in variables.items()}
         assert environment["SPOTSIEVE_CLUSTER__SHARDS"] == str(shards)
         environment["SPOTSIEVE_KAFKA__SASL_PASSWORD_FILE"] = str(tmp_path / "password")
         for number in numbers:

@@ -103,11 +103,11 @@ def test_a_request_must_name_the_service_or_the_pod(tmp_path: Any) -> None:
 def test_probes_are_answered_without_a_token(tmp_path: Any) -> None:
     access, container = access_of(tmp_path, default()), container_of(default())
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        asked = container[probe]["httpGet"]
-        assert asked["path"] in OPEN_PATHS
-        assert asked["port"] == container["ports"][0]["name"]
-        (host,) = [one["value"] for one in asked["httpHeaders"] if one["name"] == "Host"]
-        assert access.check(asked["path"], headers(host)) is None
+        request = container[probe]["httpGet"]
+        assert request["path"] in OPEN_PATHS
+        assert request["port"] == container["ports"][0]["name"]
+        (host,) = [one["value"] for one in request["httpHeaders"] if one["name"] == "Host"]
+        assert access.check(request["path"], headers(host)) is None
 
 
 def test_it_owns_a_state_and_takes_pages(tmp_path: Any) -> None:

@@ -132,8 +132,8 @@ def test_the_size_that_is_named_before_the_download_is_that_of_the_lock() -> Non
 
 @pytest.mark.parametrize("version", ["(3, 10, 14)", "(3, 15, 0)"])
 def test_a_machine_without_a_supported_python_is_told_so_in_one_line(version: str, tmp_path: Path) -> None:
-    told = f"""shift; exec {sys.executable} -c "import sys; sys.version_info = {version}; exec(sys.argv[1])" "$1" """
-    write_command(tmp_path / "bin/python-other", told)
+    script = f"""shift; exec {sys.executable} -c "import sys; sys.version_info = {version}; exec(sys.argv[1])" "$1" """
+    write_command(tmp_path / "bin/python-other", script)
     done = run_install(tmp_path, tmp_path / "bin", tmp_path / "venv", PYTHON="python-other")
     assert done.returncode == 1
     assert re.fullmatch(r"spotsieve set-up: needs Python 3\.11 to 3\.14.*\n", done.stderr)
@@ -157,7 +157,7 @@ def test_a_machine_without_the_venv_module_is_told_so_in_one_line(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("pip_says", "told"),
+    ("pip_says", "message"),
     [
         ("NewConnectionError: Failed to establish a new connection", "the package registry cannot be reached"),
         (
@@ -168,11 +168,11 @@ def test_a_machine_without_the_venv_module_is_told_so_in_one_line(tmp_path: Path
         ("ERROR: No matching distribution found for numba==0.0", "pip could not install the locked packages"),
     ],
 )
-def test_a_failed_installation_is_explained_in_one_line(tmp_path: Path, pip_says: str, told: str) -> None:
+def test_a_failed_installation_is_explained_in_one_line(tmp_path: Path, pip_says: str, message: str) -> None:
     write_command(tmp_path / "venv/bin/python", f'[ "$1" = -c ] && exit 0\necho "{pip_says}"\nexit 1')
     done = run_install(tmp_path, tmp_path / "bin", tmp_path / "venv")
     assert done.returncode == 1
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "venv/.installed").exists()
 

@@ -44,9 +44,9 @@ def test_the_unit_does_not_start_again_where_no_new_start_helps() -> None:
 
 
 def test_the_unit_of_a_role_runs_what_its_file_of_settings_names() -> None:
-    told = re.findall(r"(?m)^#   (\w+)=(.*)$", OF_ROLE.read_text("utf-8"))
-    (role,) = [value for name, value in told if name == "ROLE"]
-    given = dict(one.split("=", 1) for one in values("Environment", OF_ROLE)) | dict(told)
+    examples = re.findall(r"(?m)^#   (\w+)=(.*)$", OF_ROLE.read_text("utf-8"))
+    (role,) = [value for name, value in examples if name == "ROLE"]
+    given = dict(one.split("=", 1) for one in values("Environment", OF_ROLE)) | dict(examples)
     environment = {name: value.replace("%i", "shard-0") for name, value in given.items() if name != "ROLE"}
     command = shlex.split(values("ExecStart", OF_ROLE)[0].replace("$ROLE", role))
     options = _parser(command[1:]).parse_args(command[1:])

@@ -271,10 +271,10 @@ def test_every_module_that_a_document_runs_exists(document: Path) -> None:
 
 def test_the_actions_of_commands_are_those_that_they_have() -> None:
     for command, actions in ACTIONS.items():
-        asked = subprocess.run(
+        shown = subprocess.run(
             [forked_command(REPOSITORY), command, "--help"], capture_output=True, text=True, check=True
         )
-        assert tuple(re.findall(r"^    ([a-z-]+)(?:  |$)", asked.stdout, re.MULTILINE)) == actions
+        assert tuple(re.findall(r"^    ([a-z-]+)(?:  |$)", shown.stdout, re.MULTILINE)) == actions
 
 
 def linked_from(document: Path) -> set[Path]:

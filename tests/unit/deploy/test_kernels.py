@@ -38,24 +38,24 @@ page = PageTexts(host, site, blocks, bounds, no_samples, nothing, no_hashes, not
 sizes = [np.full(1, 9, np.uint8) for _ in range(3)]
 sample = np.zeros(1, np.uint32), no_hashes, zero, zero
 entry = EntryTexts(host + host, site, *sizes, *sample, blocks, zero, one, no_hashes, zero, zero)
-said, alike = np.zeros(1, np.uint8), np.zeros(1, np.bool_)
+results, alike = np.zeros(1, np.uint8), np.zeros(1, np.bool_)
 thresholds = HostThresholds(0.5, 0.6, 0.0, False, False, False)
 pairs = EntryPairs(zero, zero, bit)
-across(pairs, zero, page, entry, thresholds, bit, new_view(), new_comparison(), said, alike)
-print("answer", said[0])
+across(pairs, zero, page, entry, thresholds, bit, new_view(), new_comparison(), results, alike)
+print("result", results[0])
 """
 SHINGLES = """
 import numpy as np
 from spotsieve.stream.sign.features.shingles import shingle_pages
 from spotsieve.stream.sign.text.tokens import PageTokens
 
-print("answer", *shingle_pages(PageTokens(np.arange(4, 28, 4, dtype=np.uint64), np.array([0, 6])), 2, 2)[0])
+print("result", *shingle_pages(PageTokens(np.arange(4, 28, 4, dtype=np.uint64), np.array([0, 6])), 2, 2)[0])
 """
 BITS = """
 import numpy as np
 from spotsieve.stream.sign.fingerprints.simhash import count_bits
 
-print("answer", count_bits(np.uint64(7)))
+print("result", count_bits(np.uint64(7)))
 print("loaded", sum(count_bits.stats.cache_hits.values()))
 print("folder", count_bits.stats.cache_path)
 """
@@ -147,10 +147,10 @@ def test_a_process_runs_an_edited_function_that_a_cached_kernel_inlines(
 ) -> None:
     quick = {"NUMBA_OPT": "1"}
     first, again = (tree.run(program + OF_A_USER, **quick) for _ in range(2))
-    assert (first["answer"], again["loaded"]) == (again["answer"], "1")
+    assert (first["result"], again["loaded"]) == (again["result"], "1")
     tree.edit(name, before, after)
     edited = tree.run(program + OF_A_USER, **quick)
-    assert edited["answer"] != first["answer"]
+    assert edited["result"] != first["result"]
     # A kernel of the user's own has numba's cache: our edit does not compile it again.
     assert edited["loaded"] == "1"
 
@@ -162,10 +162,10 @@ def test_a_process_starts_after_the_class_of_a_cached_kernels_argument_was_renam
         module.write_text(OF_A_CLASS.replace("Former", name), "utf-8")
         program = (
             f"from spotsieve.stream.base.tried import {name}, doubled\n"
-            f"print('answer', doubled({name}(21)))\n"
+            f"print('result', doubled({name}(21)))\n"
             "print('loaded', sum(doubled.stats.cache_hits.values()))"
         )
-        assert [tree.run(program) for _ in range(2)] == [{"answer": "42", "loaded": loaded} for loaded in ("0", "1")]
+        assert [tree.run(program) for _ in range(2)] == [{"result": "42", "loaded": loaded} for loaded in ("0", "1")]
 
 
 TRIED = "spotsieve.stream.base." + "tried"
@@ -193,12 +193,12 @@ def test_a_cached_kernel_goes_into_a_kernel_that_is_compiled_later(tree: Tree) -
         "print('first', doubled(20))\n"
         "(library,) = [one.library for one in doubled.overloads.values()]\n"
         "print('parsed', library._shared_module is not None)\n"
-        "print('answer', plus(20), doubled(20))\n"
+        "print('result', plus(20), doubled(20))\n"
         "print('loaded', *(sum(one.stats.cache_hits.values()) for one in (doubled, plus)))\n"
         "print('later', library._shared_module is not None)"
     )
     # Loading a kernel parses no bitcode. A kernel that is compiled with it takes its bitcode in.
-    assert ran == {"first": "40", "parsed": "False", "answer": "41 40", "loaded": "1 0", "later": "True"}
+    assert ran == {"first": "40", "parsed": "False", "result": "41 40", "loaded": "1 0", "later": "True"}
 
 
 @pytest.mark.compiles
@@ -211,12 +211,12 @@ def test_a_numba_that_loads_libraries_in_another_way_loads_them_itself(tree: Tre
         "numbas = JITCodeLibrary._unserialize.__func__\n"
         "JITCodeLibrary._unserialize = classmethod(lambda cls, codegen, state: numbas(cls, codegen, state))\n"
         f"from {TRIED} import plus\n"
-        "print('answer', plus(20))\n"
+        "print('result', plus(20))\n"
         "print('loaded', sum(plus.stats.cache_hits.values()))\n"
         "(library,) = [one.library for one in plus.overloads.values()]\n"
         "print('parsed', library._shared_module is not None)"
     )
-    assert ran == {"answer": "41", "loaded": "1", "parsed": "True"}
+    assert ran == {"result": "41", "loaded": "1", "parsed": "True"}
 
 
 @pytest.mark.compiles
@@ -273,7 +273,7 @@ def test_an_installed_kernel_is_loaded_from_anywhere_and_after_numba(
     installed: Tree, tmp_path: Path, program: str, environment: dict[str, str]
 ) -> None:
     placed = {name: str(tmp_path / text) if text == "cache" else text for name, text in environment.items()}
-    assert installed.run(program, **placed)["answer"] == "3"
+    assert installed.run(program, **placed)["result"] == "3"
     assert sorted((tmp_path / "cache").rglob("*.nb[ic]")) == []
 
 

@@ -113,6 +113,6 @@ def test_every_page_fits_a_telephone_and_a_screen_and_no_script_fails(site: Path
         for width in WIDTHS:
             shown.page.set_viewport_size({"width": width, "height": 800})
             assert shown.page.evaluate(OVERFLOW), "the check sees what does not fit"
-        faults += shown.told
-        faults += [url for url in shown.asked if not url.startswith(("file:", "data:"))]
+        faults += shown.messages
+        faults += [url for url in shown.requests if not url.startswith(("file:", "data:"))]
     assert not faults, "\n".join(faults)

@@ -188,22 +188,22 @@ def type_errors(environment: Environment) -> dict[str, str]:
     assert re.fullmatch(rf"Found {len(lines)} errors in 1 file \(checked {len(programs)} source files\)", total), lines
     found = {name: [line for line in lines if line.startswith(f"{name}.py:")] for name in programs}
     assert sum(map(len, found.values())) == len(lines)
-    return {name: "\n".join(told) for name, told in found.items()}
+    return {name: "\n".join(own_lines) for name, own_lines in found.items()}
 
 
 @pytest.mark.timeout(900)
 def test_a_user_s_type_checker_sees_the_types_of_the_installed_wheel(type_errors: dict[str, str]) -> None:
     assert type_errors["right"] == ""
-    said = type_errors["wrong"]
-    assert "wrong.py:5: error: Missing positional arguments" in said
-    assert 'wrong.py:6: error: Argument 1 to "scheme_of" has incompatible type "str"' in said
-    assert 'wrong.py:8: error: Module has no attribute "Dedupe"' in said
-    assert 'wrong.py:9: error: Argument 1 to "add" of "Deduplicator" has incompatible type "float"' in said
-    assert "wrong.py:9: error: Non-overlapping equality check" in said
-    assert 'wrong.py:10: error: Unexpected keyword argument "index__horizon_hour"' in said
-    assert "wrong.py:11: error: Argument" in said
-    assert "wrong.py:12: error: Argument" in said
-    assert 'wrong.py:13: error: Item "None" of "Original | None" has no attribute "url"' in said
+    errors = type_errors["wrong"]
+    assert "wrong.py:5: error: Missing positional arguments" in errors
+    assert 'wrong.py:6: error: Argument 1 to "scheme_of" has incompatible type "str"' in errors
+    assert 'wrong.py:8: error: Module has no attribute "Dedupe"' in errors
+    assert 'wrong.py:9: error: Argument 1 to "add" of "Deduplicator" has incompatible type "float"' in errors
+    assert "wrong.py:9: error: Non-overlapping equality check" in errors
+    assert 'wrong.py:10: error: Unexpected keyword argument "index__horizon_hour"' in errors
+    assert "wrong.py:11: error: Argument" in errors
+    assert "wrong.py:12: error: Argument" in errors
+    assert 'wrong.py:13: error: Item "None" of "Original | None" has no attribute "url"' in errors
 
 
 def test_the_library_example_of_the_readme_passes_a_strict_type_check(type_errors: dict[str, str]) -> None:

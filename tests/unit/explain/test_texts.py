@@ -65,11 +65,11 @@ def test_template_text_of_the_host_is_outside_of_the_compared_part() -> None:
     state = memory_state()
     _, index_update = judge(SCHEME.sign(pages), SCHEME, state, 256, 0)
     state.file(index_update, 1, 0)
-    asked = page(9, NOTICE, words(5000, 70), words(9000, 30))
-    facts = blocks_by_host(SCHEME.sign([asked]), SCHEME, state, PLAIN)
+    queried = page(9, NOTICE, words(5000, 70), words(9000, 30))
+    facts = blocks_by_host(SCHEME.sign([queried]), SCHEME, state, PLAIN)
     assert facts is not None
     assert facts.roles == [BlockRole.TEMPLATE, BlockRole.DISTINCTIVE, BlockRole.DISTINCTIVE]
-    texts = read_pair(asked, pages[5], SETTINGS, ALL_TEXT, facts, facts)
+    texts = read_pair(queried, pages[5], SETTINGS, ALL_TEXT, facts, facts)
     assert texts.page.compared_words == 100
     assert texts.fresh_words == 30
     assert facts.in_part(TEMPLATE_TEXT).all()
@@ -85,8 +85,8 @@ def test_exact_figures_are_those_of_the_judge_where_its_samples_hold_the_whole_t
     state = memory_state()
     _, index_update = judge(SCHEME.sign(pages[:1]), SCHEME, state, 256, 0)
     state.file(index_update, 1, 0)
-    asked = SCHEME.sign(pages[1:])
-    trace = trace_page(asked, SCHEME, state, 0, also=[0])
+    queried = SCHEME.sign(pages[1:])
+    trace = trace_page(queried, SCHEME, state, 0, also=[0])
     (candidate,) = trace.candidates
     assert trace.host is not None
     if candidate.part is None:

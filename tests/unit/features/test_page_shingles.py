@@ -1,4 +1,4 @@
-"""Tokens and shingles of whole pages are those of their plain-Python twins."""
+"""Tokens and shingles of whole pages are equal to the reference implementation's."""
 
 from itertools import pairwise
 
@@ -32,7 +32,7 @@ def rows(hashes: np.ndarray, bounds: np.ndarray) -> list[list[int]]:
 
 @settings(max_examples=150, deadline=None)
 @given(pages, st.booleans(), st.integers(1, 6), st.integers(0, 2))
-def test_tokens_and_shingles_of_a_batch_are_those_of_the_twin(
+def test_tokens_and_shingles_of_a_batch_are_those_of_the_reference(
     batch: list[bytes], markup: bool, shortest: int, more: int
 ) -> None:
     tokens = tokens_of(batch, markup)

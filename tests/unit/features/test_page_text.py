@@ -104,7 +104,7 @@ PAGES = {
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("markup", mostly_long([True, False], 1))
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_odd_pages_give_the_twins_blocks_and_samples(page: str, markup: bool) -> None:
+def test_odd_pages_give_the_blocks_and_samples_of_the_reference(page: str, markup: bool) -> None:
     settings = {"shingle_words": len(page) % 5 + 1, "salt": len(page) * 0x9E3779B97F4A7C15 % 2**64}
     for chosen in ({}, settings) if len(page) < 100_000 else ({},):
         found, expected = sieved(page, markup, **chosen), columns_of(page.encode(), markup, SieveSettings(**chosen))

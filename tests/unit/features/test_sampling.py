@@ -26,21 +26,23 @@ def columns(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, WORD), max_size=20))
-def test_bits_are_reversed_as_those_of_the_twin(words: list[int]) -> None:
+def test_bits_are_reversed_as_those_of_the_reference(words: list[int]) -> None:
     assert reversed_bits(np.array(words, np.uint64)).tolist() == [reverse(word) for word in words]
 
 
 @settings(max_examples=150, deadline=None)
 @given(pages, st.data(), st.integers(2, 20))
-def test_a_sample_is_that_of_the_twin_distinct_ascending_and_never_too_large(
+def test_a_sample_is_that_of_the_reference_distinct_ascending_and_never_too_large(
     rows: list[list[int]], data: st.DataObject, most: int
 ) -> None:
     n = [data.draw(ratios) for _ in rows]
     found = sample_shingles(*columns(rows), np.array(n, np.uint64), most)
     expected = [sampled(row, one, most) for row, one in zip(rows, n, strict=True)]
-    for (first, last), (shingles, ratio), held in zip(pairwise(found.bounds), expected, found.ratios, strict=True):
+    for (first, last), (shingles, ratio), kept_ratio in zip(
+        pairwise(found.bounds), expected, found.ratios, strict=True
+    ):
         assert found.shingles[first:last].tolist() == sorted(map(reverse, shingles))
-        assert (held, last - first <= most) == (ratio, True)
+        assert (kept_ratio, last - first <= most) == (ratio, True)
     assert found.shingles.dtype == found.ratios.dtype == np.uint64
 
 
@@ -67,7 +69,7 @@ def test_a_page_s_size_sets_its_ratio(words: int, sizes: tuple[int, ...], n: tup
 
 
 @pytest.mark.parametrize(
-    ("sizes", "n", "said"),
+    ("sizes", "n", "message"),
     [
         ((500, 500), (8, 16, 16), "scheme.sizes must ascend within 1..1000000000, got [500, 500]; such as 500, 3000"),
         ((0,), (8, 16), "scheme.sizes must ascend"),
@@ -80,11 +82,11 @@ def test_a_page_s_size_sets_its_ratio(words: int, sizes: tuple[int, ...], n: tup
     ],
 )
 def test_an_impossible_table_is_refused_with_the_rule_and_a_valid_value(
-    sizes: tuple[int, ...], n: tuple[int, ...], said: str
+    sizes: tuple[int, ...], n: tuple[int, ...], message: str
 ) -> None:
     with pytest.raises(SettingError) as error:
         RatioTable(sizes, n)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 small = st.lists(st.sets(st.integers(0, 11), max_size=8), max_size=7)

@@ -82,7 +82,7 @@ def real_pages(name: str, every: int) -> list[tuple[bytes, bool]]:
         4,
     ),
 )
-def test_real_pages_give_the_twins_columns(name: str, every: int) -> None:
+def test_real_pages_give_the_columns_of_the_reference(name: str, every: int) -> None:
     for page, markup in real_pages(name, every):
         found, expected = sieved([page], markup), columns_of(page, markup, SETTINGS)
         (row,) = rows(found)

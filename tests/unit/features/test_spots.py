@@ -142,7 +142,7 @@ def test_word_lists_of_any_length_are_told_apart(count: int) -> None:
     assert spots_of([" ".join(blocks[0]).encode()], settings) == [expected]
 
 
-def test_real_pages_give_the_twin_s_spots() -> None:
+def test_real_pages_give_the_spots_of_the_reference() -> None:
     if not (DATA / "news" / "pages.jsonl.xz").exists():
         pytest.skip("../shared/data/news is not beside the repository: the labelled pages are not part of it")
     pages = [page for number, (_, page) in enumerate(pages_of("news")) if number % 400 == 0]

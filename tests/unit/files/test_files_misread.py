@@ -99,9 +99,9 @@ def test_an_input_without_pages_ends_with_3_says_what_it_is_and_what_to_change(
     path.write_bytes(make())
     code, error = refused(capsys, path, "--out", tmp_path / "out")
     assert code == 3
-    told = next(line for line in error.splitlines() if str(path) in line)
-    assert found in told
-    assert then in told
+    reported = next(line for line in error.splitlines() if str(path) in line)
+    assert found in reported
+    assert then in reported
 
 
 def test_more_than_a_tenth_is_too_much_and_a_tenth_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -245,12 +245,12 @@ def about(number: int, uri: str, **fields: str) -> bytes:
 
 def kept(records: list[tuple[bytes, bool | None]], files: int = 1) -> list[int]:
     """The numbers of the companions that are written. records: a page's with its verdict, or another with None"""
-    held, found = Companions(InputSettings().companion_uris), list[Record]()
+    companions, found = Companions(InputSettings().companion_uris), list[Record]()
     for number, (raw, verdict) in enumerate(records):
         source = str(number * files // len(records))
         one = Record(number, raw)
-        found += held.add(one, source) if verdict is None else held.page(one, source, verdict)
-    return [one.number for one in [*found, *held.end()]]
+        found += companions.add(one, source) if verdict is None else companions.page(one, source, verdict)
+    return [one.number for one in [*found, *companions.end()]]
 
 
 def test_records_that_name_nothing_go_with_the_page_beside_them() -> None:

@@ -132,11 +132,11 @@ def test_saved_pages_in_one_output_stay_apart_and_a_copy_is_dropped(
     }
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
-    out, said = tmp_path / "out.warc.gz", tmp_path / "v.jsonl"
+    out, verdicts_file = tmp_path / "out.warc.gz", tmp_path / "v.jsonl"
     files = [tmp_path / name for name in contents]
-    summary = filter_json(capsys, *files, "--out", out, "--verdicts", said)
+    summary = filter_json(capsys, *files, "--out", out, "--verdicts", verdicts_file)
     assert (summary["novel"], summary["duplicate"]) == (3, 1)
-    assert [line["verdict"] for line in read_json(said)] == ["novel", "novel", "duplicate", "novel"]
+    assert [line["verdict"] for line in read_json(verdicts_file)] == ["novel", "novel", "duplicate", "novel"]
     pages = [one.result for one in read_records(out) if isinstance(one.result, Page)]
     assert [one.url for one in pages] == ["https://e.com/1", "https://e.com/2", "https://e.com/3"]
     assert [one.body.decode().split() for one in pages[:2]] == [html_of(seed).split() for seed in (1, 2)]

@@ -1,4 +1,4 @@
-"""The 64-bit fold, against its plain-Python twin."""
+"""The 64-bit fold, against its reference implementation."""
 
 import numpy as np
 import pytest

@@ -15,7 +15,7 @@ def _smallest(shingles, reach, found):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("reach", [0, 2, 6])
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8, 9, 2000])
-def test_the_smallest_hashes_are_the_twin_s(size: int, reach: int) -> None:
+def test_the_smallest_hashes_are_those_of_the_reference(size: int, reach: int) -> None:
     shingles = np.random.default_rng(size).integers(0, 2**64, size, dtype=np.uint64)
     shingles = np.concatenate([shingles, shingles])
     found = np.zeros(8, np.uint64)

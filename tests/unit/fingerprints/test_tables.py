@@ -16,8 +16,8 @@ def test_the_designs_for_3_bits_are_those_of_the_paper() -> None:
 
 
 def test_an_impossible_number_of_tables_is_refused_with_the_possible_ones() -> None:
-    said = r"scheme\.tables must be one of 4, 10, 16, 20, .* for max_distance_bits = 3, got 7"
-    with pytest.raises(SettingError, match=said):
+    message = r"scheme\.tables must be one of 4, 10, 16, 20, .* for max_distance_bits = 3, got 7"
+    with pytest.raises(SettingError, match=message):
         design_tables(3, 7)
     with pytest.raises(SettingError, match=r"must be one of 2\.\.64 for max_distance_bits = 1, got 65"):
         design_tables(1, 65)

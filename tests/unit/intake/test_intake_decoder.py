@@ -109,13 +109,13 @@ def test_a_time_that_is_none_is_rejected(value: object) -> None:
 def test_a_time_later_than_the_message_is_set_back_to_it_and_told() -> None:
     decoder, fields = Decoder(InputSettings()), {"url": "u", "body": "x", "fetched_at": 1_700_000_000_000}
     value = json.dumps(fields).encode()
-    for sent_ms, kept_ms, told in (
+    for sent_ms, kept_ms, in_future in (
         (1_700_000_000_001, 1_700_000_000_000, False),
         (1_700_000_000_000, 1_700_000_000_000, False),
         (1_699_999_999_999, 1_699_999_999_999, True),
     ):
         page = decoder.decode(Message(None, value, (), "pages", 0, 0, sent_ms))
-        assert (page.event_time_ms, page.future_time) == (kept_ms, told)
+        assert (page.event_time_ms, page.future_time) == (kept_ms, in_future)
 
 
 @pytest.mark.parametrize("value", [True, [1], {"at": 1}])

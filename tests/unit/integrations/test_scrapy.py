@@ -42,7 +42,7 @@ class Crawl(scrapy.Spider):
         for link in response.css("a::attr(href)").getall() if readable else ():
             yield response.follow(link)
         verdict = response.meta.get("spotsieve")
-        yield {"url": response.url, "body": response.text if readable else None, "told": verdict and verdict.kind}
+        yield {"url": response.url, "body": response.text if readable else None, "sieved": verdict and verdict.kind}
 
 process = CrawlerProcess(settings=json.loads(sys.argv[2]) | {"FEEDS": {sys.argv[3]: {"format": "jsonlines"}}})
 crawler = process.create_crawler(Crawl)
@@ -90,7 +90,7 @@ def test_the_middleware_keeps_copies_from_the_spider_and_counts_them(site: str, 
     state = tmp_path / "state"
     first = Crawl(site, tmp_path, {**MIDDLEWARE, "SPOTSIEVE_STATE": str(state)})
     assert sorted(first.items) == ["", "a", "b", "from-a", "image"], "the links of a copy are not followed"
-    assert (first.items[""]["told"], first.items["image"]["told"]) == (False, "unchecked")
+    assert (first.items[""]["sieved"], first.items["image"]["sieved"]) == (False, "unchecked")
     assert first.counted() == {
         "pages": 5,
         "novel": 3,
@@ -103,7 +103,7 @@ def test_the_middleware_keeps_copies_from_the_spider_and_counts_them(site: str, 
     }
     assert "Traceback" not in first.log
 
-    # Another day: pages that did not change are copies of their first visit; the state can be asked by others, too.
+    # Another day: pages that did not change are copies of their first visit; the state can be queried by others, too.
     again = Crawl(site, tmp_path, {**MIDDLEWARE, "SPOTSIEVE_STATE": str(state)})
     assert sorted(again.items) == [""]
     assert (again.counted()["duplicate"], again.counted()["known_pages"]) == (4, 4)
@@ -133,7 +133,7 @@ def test_the_add_on_judges_responses_or_items_and_leaves_other_components_alone(
 
 def test_with_mark_every_response_reaches_the_spider_with_its_verdict(site: str, tmp_path: Path) -> None:
     crawl = Crawl(site, tmp_path, {**MIDDLEWARE, "SPOTSIEVE_MODE": "mark"})
-    assert {path: item["told"] for path, item in crawl.items.items()} == {
+    assert {path: item["sieved"] for path, item in crawl.items.items()} == {
         "": False,
         "a": "novel",
         "b": "novel",
@@ -154,16 +154,16 @@ def test_the_pipeline_drops_items_that_are_copies(site: str, tmp_path: Path) -> 
 
 
 def test_items_are_marked_and_an_unchanged_address_can_pass_again(tmp_path: Path) -> None:
-    settings = {"SPOTSIEVE_MODE": "mark", "SPOTSIEVE_RECRAWL": "pass", "SPOTSIEVE_FIELD": "told"}
+    settings = {"SPOTSIEVE_MODE": "mark", "SPOTSIEVE_RECRAWL": "pass", "SPOTSIEVE_FIELD": "sieved"}
     settings |= {"SPOTSIEVE_STATE": str(tmp_path / "state")}
-    told = []
+    verdicts = []
     for _ in range(2):
         crawler = get_crawler(settings_dict=settings)
         pipeline = DuplicatePipeline.from_crawler(crawler)
         items = [{"url": f"https://{name}.example/", "body": SITE[f"/{name}"]} for name in ("a", "copy")]
-        told += [pipeline.process_item(item)["told"] for item in items]
+        verdicts += [pipeline.process_item(item)["sieved"] for item in items]
         crawler.signals.send_catch_log(signals.spider_closed)
-    kinds = [(one["verdict"], one["reason"], one["original_url"]) for one in told]
+    kinds = [(one["verdict"], one["reason"], one["original_url"]) for one in verdicts]
     assert kinds[0] == ("novel", "no_match", None)
     assert kinds[2] == ("novel", "first_attempt", None)
     assert kinds[1] == kinds[3] == ("duplicate", "contained", "https://a.example/")

@@ -18,6 +18,6 @@ def test_different_values_ascend(numbers: list[int]) -> None:
 @given(NUMBERS, NUMBERS)
 def test_each_value_is_found_where_it_is(numbers: list[int], others: list[int]) -> None:
     values = distinct(np.array(numbers, np.int64))
-    asked = np.array(numbers[::-1] + others, np.int64)
-    found = places_in(values.astype(np.uint64), asked).tolist()
-    assert found == [values.tolist().index(one) if one in numbers else -1 for one in asked.tolist()]
+    wanted = np.array(numbers[::-1] + others, np.int64)
+    found = places_in(values.astype(np.uint64), wanted).tolist()
+    assert found == [values.tolist().index(one) if one in numbers else -1 for one in wanted.tolist()]

@@ -50,7 +50,7 @@ class Case:
     """indexed, page: blocks of an indexed page and of a later one  copy: whether this is a copy of the indexed page
 
     titles: of both  hosts: of both  fillers: other pages of the host of both before them  on_fillers: blocks of the
-    first `told` of them  elsewhere: blocks of pages of `others` hosts under different titles before them
+    first `fillers_with_blocks` of them  elsewhere: blocks of pages of `others` hosts under different titles before them
     """
 
     says: str
@@ -60,7 +60,7 @@ class Case:
     titles: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     hosts: tuple[int, int] = (1, 1)
     fillers: int = 6
-    told: int = 9
+    fillers_with_blocks: int = 9
     on_fillers: Sequence[Paragraph] = ()
     elsewhere: Sequence[Paragraph] = ()
     others: int = 12
@@ -175,7 +175,7 @@ CASES = [
         [NOTICE, text("one", 70)],
         [NOTICE, text("two", 20)],
         False,
-        told=4,
+        fillers_with_blocks=4,
         on_fillers=[NOTICE],
     ),
     Case(
@@ -183,7 +183,7 @@ CASES = [
         [NOTICE, text("one", 20)],
         [NOTICE, text("two", 20)],
         True,
-        told=1,
+        fillers_with_blocks=1,
         on_fillers=[NOTICE],
     ),
     Case("pages of template text only are compared by it", [NOTICE], [NOTICE], True, on_fillers=[NOTICE]),
@@ -457,7 +457,7 @@ CASES = [
         False,
         hosts=TWO_HOSTS,
         fillers=30,
-        told=0,
+        fillers_with_blocks=0,
     ),
     Case("and not where it is not", [STORY], [STORY, *FACTS], True, hosts=TWO_HOSTS),
     Case("short blocks count with all of their words", [STORY], [STORY, *CELLS], False, SAME),
@@ -495,7 +495,7 @@ def pages_of(case: Case) -> list[Made]:
         for number in range(case.others)
     ]
     fillers = [
-        unrelated(number, case.hosts[1], case.on_fillers if number < case.told else ())
+        unrelated(number, case.hosts[1], case.on_fillers if number < case.fillers_with_blocks else ())
         for number in range(case.fillers)
     ]
     pair = [

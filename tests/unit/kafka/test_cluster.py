@@ -50,26 +50,26 @@ async def test_a_cluster_that_never_has_a_controller_is_an_error_with_the_next_s
 class Refusing:
     """The admin client of a broker that refuses some creations."""
 
-    def __init__(self, times: int, said: str) -> None:
-        self.left, self.said, self.asked = times, said, 0
+    def __init__(self, times: int, error: str) -> None:
+        self.left, self.error, self.requests = times, error, 0
 
     async def create_topics(self, _: list[Any]) -> SimpleNamespace:
-        self.asked += 1
+        self.requests += 1
         self.left -= 1
         code = InvalidReplicationFactorError.errno if self.left >= 0 else 0
-        return SimpleNamespace(topic_errors=[("pages", code, self.said if code else None)])
+        return SimpleNamespace(topic_errors=[("pages", code, self.error if code else None)])
 
 
 @pytest.mark.parametrize(
-    ("broker", "code", "asked"),
+    ("broker", "code", "requests"),
     [(Refusing(3, FENCED), 0, 4), (Refusing(3, TOO_FEW), InvalidReplicationFactorError.errno, 1)],
 )
 async def test_a_topic_is_created_once_a_broker_can_hold_it(
-    broker: Refusing, code: int, asked: int, monkeypatch: pytest.MonkeyPatch
+    broker: Refusing, code: int, requests: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "POLL_SECONDS", 0)
-    assert await create(broker, object()) == (code, broker.said if code else "")
-    assert broker.asked == asked
+    assert await create(broker, object()) == (code, broker.error if code else "")
+    assert broker.requests == requests
 
 
 async def test_brokers_that_stay_out_refuse_a_topic_in_the_end() -> None:

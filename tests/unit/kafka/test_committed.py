@@ -1,4 +1,4 @@
-"""A committed offset is asked for until no transaction that changes it is being completed."""
+"""A committed offset is requested until no transaction that changes it is being completed."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -22,20 +22,20 @@ OLD_VERSIONS = {9: (0, 5)}
 
 
 def answered(offset: int, code: int = 0, group_code: int = 0) -> Any:
-    """A broker's answer in version 7, as it comes over the wire."""
+    """A broker's response in version 7, as it comes over the wire."""
     topics: list[Any] = [("pages", [(3, offset, -1, "", code, {})], {})]
     return _Response.decode(BytesIO(_Response.SCHEMA.encode((0, topics, group_code, {}))))
 
 
 class Coordinator:
-    """aiokafka's group coordinator: gives one answer after the other, and notes what is asked."""
+    """aiokafka's group coordinator: gives one response after the other, and records the requests."""
 
     group_id = "crawl"
 
     def __init__(self, responses: Sequence[Any], versions: dict[int, tuple[int, int]]) -> None:
-        self._answers = list(responses)
+        self._responses = list(responses)
         self._versions = versions
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.looked_for = 0
         self.dead = 0
 
@@ -46,8 +46,8 @@ class Coordinator:
         self.dead += 1
 
     async def _send_req(self, request: Any) -> Any:
-        self.asked.append(request.prepare(self._versions))
-        response = self._answers.pop(0)
+        self.requests.append(request.prepare(self._versions))
+        response = self._responses.pop(0)
         if isinstance(response, Exception):
             raise response
         return response
@@ -64,23 +64,23 @@ def consumer_of(responses: Sequence[Any], versions: dict[int, tuple[int, int]] =
 async def test_an_unstable_offset_is_asked_for_again_until_it_is_stable() -> None:
     consumer, coordinator = consumer_of([answered(40, UNSTABLE), answered(40, UNSTABLE), answered(52)])
     assert await stable_committed(consumer, PARTITION) == 52
-    assert len(coordinator.asked) == 3
+    assert len(coordinator.requests) == 3
 
 
 async def test_the_question_requires_a_stable_offset_in_version_7_of_the_protocol() -> None:
     consumer, coordinator = consumer_of([answered(52)])
     await stable_committed(consumer, PARTITION)
-    (asked,) = coordinator.asked
-    assert (asked.API_KEY, asked.API_VERSION) == (9, 7)
+    (request,) = coordinator.requests
+    assert (request.API_KEY, request.API_VERSION) == (9, 7)
     # Group, one topic, one partition, require_stable, and no tags; lengths are one more than they are.
-    assert asked.encode() == b"\x06crawl\x02\x06pages\x02\x00\x00\x00\x03\x00\x01\x00"
+    assert request.encode() == b"\x06crawl\x02\x06pages\x02\x00\x00\x00\x03\x00\x01\x00"
 
 
 async def test_a_broker_that_does_not_know_stable_offsets_is_asked_as_before() -> None:
-    response = type("Answer", (), {"API_VERSION": 3, "error_code": 0, "topics": [("pages", [(3, 52, "", 0)])]})
+    response = type("Response", (), {"API_VERSION": 3, "error_code": 0, "topics": [("pages", [(3, 52, "", 0)])]})
     consumer, coordinator = consumer_of([response], OLD_VERSIONS)
     assert await stable_committed(consumer, PARTITION) == 52
-    assert coordinator.asked[0].API_VERSION == 3
+    assert coordinator.requests[0].API_VERSION == 3
 
 
 async def test_nothing_committed_is_none() -> None:

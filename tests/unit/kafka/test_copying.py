@@ -60,7 +60,7 @@ def connection_to(kind: type[AIOKafkaConnection], wire: Wire, newest: int) -> AI
 
 
 async def written(kind: type[AIOKafkaConnection], newest: int, request: ProduceRequest, expected: bool = True) -> Wire:
-    """What a connection to a broker of these versions writes; the answer, where one is expected, is not read."""
+    """What a connection to a broker of these versions writes; the response, where one is expected, is not read."""
     wire = Wire()
     response = connection_to(kind, wire, newest).send(request, expected)
     response.close()

@@ -78,12 +78,12 @@ def test_a_topic_is_asked_for_again_after_fenced_brokers_not_after_too_few() -> 
     ],
 )
 def test_an_explained_error_names_its_setting_and_the_next_step(error: KafkaError, setting: str) -> None:
-    told = explain_error(error, Settings(), "committing")
-    assert told.name == setting
-    assert told.next_step
+    explained = explain_error(error, Settings(), "committing")
+    assert explained.name == setting
+    assert explained.next_step
 
 
 def test_a_topic_that_may_not_be_read_is_named_with_the_rights_to_grant() -> None:
-    told = str(explain_error(errors.TopicAuthorizationFailedError("crawled-pages"), Settings(), "reading pages"))
+    explained = str(explain_error(errors.TopicAuthorizationFailedError("crawled-pages"), Settings(), "reading pages"))
     for part in ("denies permission while reading pages: ", "crawled-pages", "grant the user Read on input and log"):
-        assert part in told
+        assert part in explained

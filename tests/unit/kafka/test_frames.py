@@ -106,14 +106,14 @@ def test_an_answer_of_a_negative_length_is_refused() -> None:
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xff\xff\xff", b""])
+@pytest.mark.parametrize("received", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xff\xff\xff", b""])
 def test_a_server_that_is_no_broker_ends_the_request(
-    loop: Callable[[], asyncio.AbstractEventLoop], said: bytes, caplog: pytest.LogCaptureFixture
+    loop: Callable[[], asyncio.AbstractEventLoop], received: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def ask() -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read(10)
-            writer.write(said)
+            writer.write(received)
             writer.close()
 
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
@@ -125,12 +125,12 @@ def test_a_server_that_is_no_broker_ends_the_request(
     caplog.set_level(logging.ERROR, "aiokafka")
     with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(KafkaConnectionError):
         runner.run(ask())
-    assert ("Unexpected exception" in caplog.text) == (said == b"\xff\xff\xff\xff")
+    assert ("Unexpected exception" in caplog.text) == (received == b"\xff\xff\xff\xff")
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_a_connection_reads_an_answer_of_megabytes(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    """It is larger than what a socket brings at once. The requests are SASL's, whose answers are passed as they are."""
+    """It is larger than one read of a socket. The requests are SASL's, whose responses are passed as they are."""
     response = bytes(range(256)) * 40_000
 
     async def ask(monkey: pytest.MonkeyPatch) -> bytes:
@@ -169,11 +169,11 @@ def test_a_connection_reads_an_answer_of_megabytes(loop: Callable[[], asyncio.Ab
 def test_only_messages_are_views_however_an_answer_is_cut() -> None:
     """TLS sends the length by itself. aiokafka decodes text and a member's partitions from bytes alone."""
     assigned = bytes(range(200))
-    said = struct.pack(">i", 7) + SyncGroupResponse_v1(0, 0, assigned).encode()
+    received = struct.pack(">i", 7) + SyncGroupResponse_v1(0, 0, assigned).encode()
 
     async def read(request: Any) -> Any:
         protocol, _ = await protocol_and_reader()
-        feed(protocol, framed([said]), itertools.chain([4], itertools.repeat(LANDING_BYTES)))
+        feed(protocol, framed([received]), itertools.chain([4], itertools.repeat(LANDING_BYTES)))
         handled = asyncio.get_running_loop().create_future()
         connection = SimpleNamespace(
             _protocol=protocol, _requests=[(7, request, None)], _handle_frame=handled.set_result

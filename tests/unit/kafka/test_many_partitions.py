@@ -64,18 +64,18 @@ def test_no_more_is_fetched_while_the_bound_of_all_partitions_is_reached() -> No
     fetcher = PlainFetcher()
     consumer = consumer_of(fetcher)
     bound_prefetch(consumer, 100)
-    asked = ["a request"], ["a reset"], [0.2], [False], ["a resume"]
-    assert fetcher._get_actions_per_node(None) == asked
+    actions = ["a request"], ["a reset"], [0.2], [False], ["a resume"]
+    assert fetcher._get_actions_per_node(None) == actions
     for number in range(9):
         fetcher._records[TopicPartition("pages", number)] = Waiting(11)
     fetcher._records[TopicPartition("pages", 9)] = TakenWaiting()
     fetcher._records[TopicPartition("pages", 10)] = object()  # aiokafka's FetchError
     assert waiting_bytes(consumer) == 99
-    assert fetcher._get_actions_per_node(None) == asked
+    assert fetcher._get_actions_per_node(None) == actions
     fetcher._records[TopicPartition("pages", 9)] = Waiting(1)
-    assert fetcher._get_actions_per_node(None) == ([], *asked[1:]), "offsets are still looked up"
+    assert fetcher._get_actions_per_node(None) == ([], *actions[1:]), "offsets are still looked up"
     fetcher._records.pop(TopicPartition("pages", 0))
-    assert fetcher._get_actions_per_node(None) == asked
+    assert fetcher._get_actions_per_node(None) == actions
 
 
 @pytest.mark.guarantee(

@@ -47,7 +47,7 @@ def test_a_log_that_forgets_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replication", "settings", "said"),
+    ("replication", "settings", "warnings"),
     [
         (1, {"min.insync.replicas": "1"}, ["the loss of one broker loses the log"]),
         (3, {"min.insync.replicas": "1"}, ["the loss of one broker can lose the newest log records"]),
@@ -57,12 +57,12 @@ def test_a_log_that_forgets_is_warned_of() -> None:
     ],
 )
 def test_a_log_that_the_loss_of_one_broker_shortens_is_warned_of(
-    replication: int, settings: dict[str, str], said: list[str]
+    replication: int, settings: dict[str, str], warnings: list[str]
 ) -> None:
     with structlog.testing.capture_logs() as lines:
         check_log("signatures", TopicFacts(1, {**KEPT, **settings}, replication))
-    assert [line["log_level"] for line in lines] == ["warning"] * len(said)
-    assert all(text in line["event"] for text, line in zip(said, lines, strict=True))
+    assert [line["log_level"] for line in lines] == ["warning"] * len(warnings)
+    assert all(text in line["event"] for text, line in zip(warnings, lines, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ async def test_with_a_horizon_an_input_whose_messages_may_be_dated_far_ahead_is_
     monkeypatch.setattr(topics, "topic_facts", facts_of)
     with structlog.testing.capture_logs() as lines:
         await check_topics(Settings.model_validate({"index": {"horizon_hours": hours}}))
-    said = [line for line in lines if "timestamps beyond the deduplication window" in line["event"]]
-    assert [(line["log_level"], line["topic"]) for line in said] == [("warning", "pages")] * warned
+    warnings = [line for line in lines if "timestamps beyond the deduplication window" in line["event"]]
+    assert [(line["log_level"], line["topic"]) for line in warnings] == [("warning", "pages")] * warned
 
 
 @pytest.mark.parametrize("role", ["novel", "duplicates", "rejected"])
@@ -114,8 +114,8 @@ async def test_a_topic_of_pages_that_keeps_one_message_of_each_key_is_warned_of(
     monkeypatch.setattr(topics, "topic_facts", facts_of)
     with structlog.testing.capture_logs() as lines:
         await check_topics(Settings())
-    said = [line for line in lines if f"topics.{role} is compacted" in line["event"]]
-    assert [(line["log_level"], line["topic"]) for line in said] == [("warning", compacted)]
+    warnings = [line for line in lines if f"topics.{role} is compacted" in line["event"]]
+    assert [(line["log_level"], line["topic"]) for line in warnings] == [("warning", compacted)]
     assert sum("is compacted" in line["event"] for line in lines) == 1
 
 
@@ -188,8 +188,8 @@ class SlowBroker:
 
     async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
         self.looked += 1
-        told = 0 if self.looked > self.looks else UnknownTopicOrPartitionError.errno
-        return [{"topic": name, "error_code": told, "partitions": []} for name in names]
+        error_code = 0 if self.looked > self.looks else UnknownTopicOrPartitionError.errno
+        return [{"topic": name, "error_code": error_code, "partitions": []} for name in names]
 
 
 async def created(broker: SlowBroker, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:

@@ -47,7 +47,7 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(drawn: tuple[int, ...]) -> 
     copy = random.random(len(stratum)) < SHARES[stratum]
     dropped = random.random(len(stratum)) < np.array([1, 0.9, 0.5, 0.2, 0])[stratum]
     truths = (copy & dropped).sum() / dropped.sum(), (copy & dropped).sum() / copy.sum()
-    held = np.zeros(2)
+    coverage = np.zeros(2)
     for _ in range(400):
         chosen = np.concatenate(
             [random.choice(np.flatnonzero(stratum == h), n, replace=False) for h, n in enumerate(drawn)]
@@ -55,5 +55,5 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(drawn: tuple[int, ...]) -> 
         sample = StratifiedSample(stratum[chosen], SIZES)
         y, d = copy[chosen], dropped[chosen]
         found = estimate_share(y, d, sample), estimate_share(d, y, sample)
-        held += [one is not None and one.low <= truth <= one.high for one, truth in zip(found, truths, strict=True)]
-    assert (held / 400 >= 0.92).all(), held / 400
+        coverage += [one is not None and one.low <= truth <= one.high for one, truth in zip(found, truths, strict=True)]
+    assert (coverage / 400 >= 0.92).all(), coverage / 400

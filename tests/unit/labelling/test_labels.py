@@ -22,7 +22,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def asked(capsys: pytest.CaptureFixture[str], command: str, folder: Path, *more: str) -> Any:
+def json_of(capsys: pytest.CaptureFixture[str], command: str, folder: Path, *more: str) -> Any:
     capsys.readouterr()
     assert main([command, str(folder / "crawl.jsonl"), "--labels", str(folder / "labels.jsonl"), "--json", *more]) == 0
     return json.loads(capsys.readouterr().out)
@@ -31,13 +31,13 @@ def asked(capsys: pytest.CaptureFixture[str], command: str, folder: Path, *more:
 def test_where_every_pair_is_judged_the_figures_are_the_true_ones(
     judged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (own,) = asked(capsys, "score", judged)
+    (own,) = json_of(capsys, "score", judged)
     assert own["precision"] == {"value": 1.0, "low": 1.0, "high": 1.0}
     assert own["recall"]["value"] == pytest.approx(179 / 180)
     assert (own["dropped"], own["outside"], own["lost"]["high"]) == (179, 0, 0)
     minhash, loose = (
-        asked(capsys, "score", judged, "--scheme", "minhash"),
-        asked(capsys, "score", judged, "--sweep", "scheme.min_containment=0.3"),
+        json_of(capsys, "score", judged, "--scheme", "minhash"),
+        json_of(capsys, "score", judged, "--sweep", "scheme.min_containment=0.3"),
     )
     assert minhash[0]["recall"]["value"] == pytest.approx((minhash[0]["dropped"] - minhash[0]["outside"]) / 180)
     assert 0 < loose[0]["lost"]["value"] <= 20
@@ -49,7 +49,7 @@ def test_where_every_pair_is_judged_the_figures_are_the_true_ones(
 def test_the_value_that_is_recommended_reaches_the_precision_that_is_wished(
     judged: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = asked(capsys, "calibrate", judged, "--precision", "0.9")
+    found = json_of(capsys, "calibrate", judged, "--precision", "0.9")
     by_name = {one["name"]: one for one in found["choices"]}
     taken = by_name[found["recommended"]]
     assert taken["precision"]["value"] >= 0.9
@@ -87,11 +87,11 @@ def test_labels_of_two_people_are_read_together(
     (judged / "both.jsonl").write_bytes(both.read_bytes())
     capsys.readouterr()
     assert main(["score", str(judged / "crawl.jsonl"), "--labels", str(both), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == asked(capsys, "score", judged)
+    assert json.loads(capsys.readouterr().out) == json_of(capsys, "score", judged)
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "said"),
+    ("change", "code", "message"),
     [
         (lambda lines: lines[1:], 3, "must begin with the line of its review"),
         (lambda lines: lines[:1], 3, "has no judged pair: none of its 0 labels is copy or different"),
@@ -124,7 +124,7 @@ def test_labels_of_two_people_are_read_together(
     ],
 )
 def test_labels_that_do_not_fit_are_one_line(
-    judged: Path, tmp_path: Path, change: Any, code: int, said: str, capsys: pytest.CaptureFixture[str]
+    judged: Path, tmp_path: Path, change: Any, code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     labels = tmp_path / ("none.jsonl" if change is None else "labels.jsonl")
     if change is not None:
@@ -133,7 +133,7 @@ def test_labels_that_do_not_fit_are_one_line(
     capsys.readouterr()
     assert main(["score", str(judged / "crawl.jsonl"), "--labels", str(labels)]) == code
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert message in shown.err
     assert (shown.out, shown.err.count("\n")) == ("", 1)
 
 
@@ -142,7 +142,7 @@ def _other(line: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["calibrate", "c.jsonl"], "--scheme must be given without --labels"),
         (["calibrate", "c.jsonl", "--labels", "l", "--scheme", "minhash"], "--scheme must not be used with --labels"),
@@ -151,7 +151,7 @@ def _other(line: str) -> str:
     ],
 )
 def test_flags_that_do_not_go_together_are_one_line(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -64,9 +64,9 @@ def text_of(one: Opened, selector: str) -> str:
 
 
 def strangers(one: Opened) -> list[str]:
-    """What it asked for beside itself and its own export."""
+    """The requests of a page beside itself and its own export."""
     own = one.page.url
-    return [url for url in one.asked if url != own and not url.startswith(("blob:", "data:"))]
+    return [url for url in one.requests if url != own and not url.startswith(("blob:", "data:"))]
 
 
 def reload(one: Opened) -> None:
@@ -125,7 +125,7 @@ def test_every_key_does_what_its_button_says_and_a_reload_loses_nothing(browser:
         press("b")
         press("n")
         assert [label["label"] for label in exported(one)[1:]][4] == "different"
-        assert (one.told, strangers(one)) == ([], [])
+        assert (one.messages, strangers(one)) == ([], [])
 
 
 def test_labels_that_the_browser_cannot_store_stay_in_the_page(browser: Any, tmp_path: Path) -> None:
@@ -175,12 +175,12 @@ def test_no_text_of_a_page_runs_or_loads_anything(browser: Any, tmp_path: Path) 
         assert one.page.locator("main img, main script, main a[href^='javascript']").count() == 0
         one.page.keyboard.press("c")
         assert exported(one)[1]["id_b"] == "</script><script>alert('ran')</script>"
-        assert (one.told, strangers(one)) == ([], [])
+        assert (one.messages, strangers(one)) == ([], [])
         # The page's own policy refuses what a fault of ours could let in.
         one.page.evaluate("document.body.insertAdjacentHTML('beforeend', `<img src=x onerror=\"alert('ran')\">`)")
         one.page.wait_for_timeout(100)
-        assert len(one.told) >= 2
-        assert [line for line in one.told if "Content Security Policy" not in line] == []
+        assert len(one.messages) >= 2
+        assert [line for line in one.messages if "Content Security Policy" not in line] == []
 
 
 @pytest.mark.parametrize(("scheme", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(23, 25, 28)")])

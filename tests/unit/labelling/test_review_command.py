@@ -110,9 +110,9 @@ def test_recorded_verdicts_are_reviewed_as_those_of_a_filter(
 ) -> None:
     verdicts, one, other = tmp_path / "verdicts.jsonl", tmp_path / "one.html", tmp_path / "other.html"
     assert main(["filter", str(crawl), "--verdicts", str(verdicts)]) == 0
-    asked = ["--pairs", "40", "--seed", "2"]
-    assert main(["review", str(crawl), "-o", str(one), *asked]) == 0
-    assert main(["review", str(crawl), "-o", str(other), "--verdicts", str(verdicts), *asked]) == 0
+    options = ["--pairs", "40", "--seed", "2"]
+    assert main(["review", str(crawl), "-o", str(one), *options]) == 0
+    assert main(["review", str(crawl), "-o", str(other), "--verdicts", str(verdicts), *options]) == 0
     assert one.read_bytes() == other.read_bytes()
     shown = review_of(one)
     names = [json.loads(line)["id"] for line in verdicts.read_text("utf-8").splitlines()]
@@ -120,9 +120,9 @@ def test_recorded_verdicts_are_reviewed_as_those_of_a_filter(
     capsys.readouterr()
     kept = verdicts.read_text("utf-8").splitlines()[100:]
     verdicts.write_text("\n".join(kept), "utf-8")
-    assert main(["review", str(crawl), "-o", str(other), "--verdicts", str(verdicts), *asked, "--force"]) == 0
-    said = capsys.readouterr().out
-    assert "100 pages were skipped: they have no verdict" in said
+    assert main(["review", str(crawl), "-o", str(other), "--verdicts", str(verdicts), *options, "--force"]) == 0
+    printed = capsys.readouterr().out
+    assert "100 pages were skipped: they have no verdict" in printed
 
 
 def test_an_empty_original_is_none_and_an_original_with_the_page_s_own_id_is_absent(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_dropped_page_is_no_near_miss_in_files_of_another_order_than_the_log(c
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["CRAWL", "-o", "a.txt"], 2, "--out must end in .html or .htm"),
         (["CRAWL", "-o", "none/a.html"], 2, "--out must be in a folder that exists"),
@@ -177,7 +177,7 @@ def test_a_mistake_is_one_line(
     tmp_path: Path,
     arguments: list[str],
     code: int,
-    said: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -189,6 +189,6 @@ def test_a_mistake_is_one_line(
     Path("lonely.jsonl").write_bytes(crawl.read_bytes().split(b"\n")[0])
     assert main(["review", *(str(crawl) if one == "CRAWL" else one for one in arguments)]) == code
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert message in shown.err
     assert (shown.out, shown.err.count("\n")) == ("", 1)
     assert not Path("a.html").exists()

@@ -148,7 +148,7 @@ def test_pages_of_one_text_are_taken_or_left_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["short.jsonl", "-o", "new"], 3, "FILES hold no copies, and none of 1 pages has enough words"),
         (["mill.jsonl", "-o", "new", "--copies", "0"], 3, "or raise --copies"),
@@ -168,7 +168,7 @@ def test_pages_of_one_text_are_taken_or_left_together() -> None:
 def test_a_mistake_is_one_line(
     arguments: list[str],
     code: int,
-    said: str,
+    message: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -182,6 +182,6 @@ def test_a_mistake_is_one_line(
     (Path("set") / "texts.jsonl.xz").write_bytes(b"")
     assert main(["sample", *arguments]) == code
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert message in shown.err
     assert (shown.out, shown.err.count("\n")) == ("", 1)
     assert not Path("new").exists()

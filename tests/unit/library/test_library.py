@@ -44,7 +44,7 @@ def given(crawl: Path) -> list[CrawledPage]:
     ]
 
 
-def told(verdict: Verdict) -> dict[str, Any]:
+def row_of(verdict: Verdict) -> dict[str, Any]:
     """A verdict with the names of the filter's lines."""
     original = verdict.original
     return {
@@ -103,10 +103,10 @@ def test_verdicts_are_those_of_the_filter_in_any_batches(
         {name: value for name, value in line.items() if name != "scheme"} for line in read_json(tmp_path / "v.jsonl")
     ]
     with Deduplicator(at(tmp_path, place), service__batch_pages=batch_pages) as seen:
-        assert [told(verdict) for verdict in seen.add_many(given(crawl))] == lines
+        assert [row_of(verdict) for verdict in seen.add_many(given(crawl))] == lines
         assert seen.known_pages == 3
     with Deduplicator(None if place is None else tmp_path / "one by one") as seen:
-        assert [told(seen.add(*one[:3])) for one in given(crawl)] == lines
+        assert [row_of(seen.add(*one[:3])) for one in given(crawl)] == lines
 
 
 def test_verdicts_of_real_pages_are_those_of_the_filter(
@@ -120,7 +120,7 @@ def test_verdicts_of_real_pages_are_those_of_the_filter(
     # Scores are estimates, and the salt draws the sample that they come from.
     with Deduplicator(index__salt_from=tmp_path / "state") as seen:
         first = list(seen.add_many(given(pages)))
-        assert [told(verdict) for verdict in first] == lines
+        assert [row_of(verdict) for verdict in first] == lines
         again = list(seen.add_many(given(pages)))
     assert [(one.kind, one.original) for one in again] == [(one.kind, one.original) for one in first]
 
@@ -171,9 +171,9 @@ def test_a_query_says_what_add_would_say_and_remembers_nothing(tmp_path: Path, p
         assert seen.query("b", "u", body(1)) == EmittedVerdict("b", "u", "novel", "no_match")
         assert seen.known_pages == 0
         seen.add("a", "https://a.example/", body(1))
-        asked = list(seen.query_many([("b", "u", body(1)), ("c", "u", body(2)), ("d", "u", body(2)), ("e", "u", "")]))
-        assert [one.kind for one in asked] == ["duplicate", "novel", "novel", "unchecked"]
-        assert asked[0] == seen.query("b", "u", body(1)) == seen.add("b", "u", body(1))
+        queried = list(seen.query_many([("b", "u", body(1)), ("c", "u", body(2)), ("d", "u", body(2)), ("e", "u", "")]))
+        assert [one.kind for one in queried] == ["duplicate", "novel", "novel", "unchecked"]
+        assert queried[0] == seen.query("b", "u", body(1)) == seen.add("b", "u", body(1))
         assert seen.query("a", "https://a.example/", body(1)).reason == "first_attempt"
         assert seen.known_pages == 1
 

@@ -54,8 +54,8 @@ def test_threads_that_add_the_same_texts_let_one_of_each_through(tmp_path: Path,
         with ThreadPoolExecutor(THREADS) as pool:
             found = [verdict for verdicts in pool.map(work, range(THREADS)) for verdict in verdicts]
         check(found, seen.known_pages)
-        asked = [seen.query(f"?{verdict.id}", verdict.url, f"<p>{article(3)}</p>") for verdict in found[:3]]
-    assert {verdict.kind for verdict in asked} == {"duplicate"}
+        queried = [seen.query(f"?{verdict.id}", verdict.url, f"<p>{article(3)}</p>") for verdict in found[:3]]
+    assert {verdict.kind for verdict in queried} == {"duplicate"}
 
 
 async def test_coroutines_add_pages_by_to_thread_and_the_loop_goes_on(tmp_path: Path) -> None:
@@ -70,14 +70,14 @@ from spotsieve import Deduplicator, StateError
 from tests.fixtures.filter_crawl import article
 
 def refused():
-    told = 0
+    refusals = 0
     for act in (seen.add, seen.query, lambda *_: seen.known_pages, lambda *page: list(seen.add_many([page]))):
         try:
             act("b", "", article(2))
         except StateError as error:
-            told += "this is a fork of it" in str(error)
+            refusals += "this is a fork of it" in str(error)
     seen.close()
-    return told == 4 and collected()
+    return refusals == 4 and collected()
 
 def collected():
     global seen

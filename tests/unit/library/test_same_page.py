@@ -73,15 +73,15 @@ def test_line_ends_of_headers_in_archives_change_no_verdict(tmp_path: Path, caps
         if name == "lf":
             blocks = [http(str(page(seed)["body"]).encode()).replace(b"\r\n", b"\n") for seed in (1, 2, 1)]
             records = [warc(block).replace(b"\r\n", b"\n") for block in blocks]
-        path, said = tmp_path / f"{name}.warc", tmp_path / f"{name}.jsonl"
+        path, verdicts_file = tmp_path / f"{name}.warc", tmp_path / f"{name}.jsonl"
         path.write_bytes(b"".join(records))
-        filter_json(capsys, path, "--verdicts", said)
-        verdicts.append([(line["verdict"], line["reason"]) for line in read_json(said)])
+        filter_json(capsys, path, "--verdicts", verdicts_file)
+        verdicts.append([(line["verdict"], line["reason"]) for line in read_json(verdicts_file)])
     assert verdicts[0] == verdicts[1] == [("novel", "no_match")] * 2 + [("duplicate", "exact")]
 
 
 def test_the_last_of_equal_json_keys_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, said = tmp_path / "p.jsonl", tmp_path / "v.jsonl"
+    path, verdicts_file = tmp_path / "p.jsonl", tmp_path / "v.jsonl"
     one, two = (json.dumps(page(seed)["body"]) for seed in (1, 2))
     lines = [
         f'{{"url": "https://a.example/1", "body": {one}}}',
@@ -92,8 +92,10 @@ def test_the_last_of_equal_json_keys_counts(tmp_path: Path, capsys: pytest.Captu
         f'{{"status": 200, "url": "https://a.example/6", "body": {one}, "status": 404}}',
     ]
     path.write_text("\n".join(lines))
-    filter_json(capsys, path, "--verdicts", said)
-    assert [(line["verdict"], line["url"][-1], (line["original_url"] or "")[-1:]) for line in read_json(said)] == [
+    filter_json(capsys, path, "--verdicts", verdicts_file)
+    assert [
+        (line["verdict"], line["url"][-1], (line["original_url"] or "")[-1:]) for line in read_json(verdicts_file)
+    ] == [
         ("novel", "1", ""),
         ("novel", "2", ""),
         ("duplicate", "3", "1"),

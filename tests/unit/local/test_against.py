@@ -74,12 +74,12 @@ def holdings(state: Path) -> list[bytes]:
 def test_only_pages_that_no_state_contains_are_emitted(
     states: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, out, said = write(tmp_path / "new.jsonl", new_pages()), tmp_path / "out.jsonl", tmp_path / "v.jsonl"
+    file, out, verdicts_file = write(tmp_path / "new.jsonl", new_pages()), tmp_path / "out.jsonl", tmp_path / "v.jsonl"
     before = [holdings(state) for state in states]
-    summary = filter_json(capsys, file, "--out", out, "--verdicts", said, "--against", *states)
+    summary = filter_json(capsys, file, "--out", out, "--verdicts", verdicts_file, "--against", *states)
     assert [holdings(state) for state in states] == before
     assert [one["id"] for one in read_json(out)] == ["n9", "n10", "n11", "short"]
-    found = {line["id"]: line for line in read_json(said)}
+    found = {line["id"]: line for line in read_json(verdicts_file)}
     originals = {name: line["duplicate_of"] for name, line in found.items() if line["verdict"] == "duplicate"}
     of_states = {f"n{seed}": f"p{seed}" for seeds in PARTS.values() for seed in seeds}
     assert originals == of_states | {"again": "n11", "short2": "short"}
@@ -94,14 +94,16 @@ def test_the_pages_are_those_of_queries_and_a_filter_one_after_the_other(
     half = page(5, "half")
     half["body"] = f"<html><body><p>{article(5)[: len(article(5)) * 9 // 10]}</p></body></html>"
     file = write(tmp_path / "new.jsonl", [half, *new_pages()])
-    out, said = tmp_path / "out.jsonl", tmp_path / "v.jsonl"
-    filter_json(capsys, file, "--out", out, "--verdicts", said, "--state", tmp_path / "state", "--against", *states)
-    verdicts = {line["id"]: line for line in read_json(said)}
+    out, verdicts_file = tmp_path / "out.jsonl", tmp_path / "v.jsonl"
+    filter_json(
+        capsys, file, "--out", out, "--verdicts", verdicts_file, "--state", tmp_path / "state", "--against", *states
+    )
+    verdicts = {line["id"]: line for line in read_json(verdicts_file)}
     rest = file
     for number, state in enumerate(states):
         queried, rest = tmp_path / f"q{number}.jsonl", tmp_path / f"rest{number}.jsonl"
-        asked = file if not number else tmp_path / f"rest{number - 1}.jsonl"
-        query = ["query", asked, "--state", state, "--verdicts", queried, "--pages", rest]
+        queried_file = file if not number else tmp_path / f"rest{number - 1}.jsonl"
+        query = ["query", queried_file, "--state", state, "--verdicts", queried, "--pages", rest]
         assert main([*map(str, query)]) == 0
         for line in read_json(queried):
             if line["verdict"] == "duplicate":
@@ -113,12 +115,12 @@ def test_the_pages_are_those_of_queries_and_a_filter_one_after_the_other(
 
 
 def test_micro_batches_change_nothing(states: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, said = write(tmp_path / "new.jsonl", new_pages()), list[bytes]()
+    file, contents = write(tmp_path / "new.jsonl", new_pages()), list[bytes]()
     for size in (1, 3, 512):
         out = tmp_path / f"{size}.jsonl"
         filter_json(capsys, file, "--verdicts", out, "--set", f"service.batch_pages={size}", "--against", *states)
-        said.append(read(out))
-    assert said[0] == said[1] == said[2]
+        contents.append(read(out))
+    assert contents[0] == contents[1] == contents[2]
 
 
 def test_a_page_that_a_state_has_judged_itself_is_dropped_too(
@@ -184,7 +186,7 @@ def test_a_snapshot_and_a_state_that_a_process_fills_are_read(
         assert process.stdin is not None
 
         def feed(pages: IO[bytes]) -> None:
-            """The owner answers requests between two batches."""
+            """The owner serves requests between two batches."""
             with pages:
                 for seed in count(100):
                     pages.write(lines([page(seed)]))
@@ -211,11 +213,11 @@ def test_a_page_that_breaks_the_query_of_a_state_is_unchecked_and_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     break_queries(monkeypatch, [1, 8])
-    file, out, said = tmp_path / "new.jsonl", tmp_path / "out.jsonl", tmp_path / "v.jsonl"
+    file, out, verdicts_file = tmp_path / "new.jsonl", tmp_path / "out.jsonl", tmp_path / "v.jsonl"
     write(file, [*new_pages(), page(9, "copy")])
-    options = ("--out", out, "--verdicts", said, "--state", tmp_path / "own")
+    options = ("--out", out, "--verdicts", verdicts_file, "--state", tmp_path / "own")
     summary = filter_json(capsys, file, *options, "--against", *states, code=EXIT_SUSPICIOUS)
-    found = {line["id"]: (line["verdict"], line["reason"], line["duplicate_of"]) for line in read_json(said)}
+    found = {line["id"]: (line["verdict"], line["reason"], line["duplicate_of"]) for line in read_json(verdicts_file)}
     assert found["n2"] == found["n9"] == ("unchecked", "internal_error", None)
     assert found["n3"] == ("duplicate", "exact", "p3")
     assert found["copy"] == ("duplicate", "exact", "n9"), "the own state indexes the page, so it is emitted once"
@@ -229,7 +231,7 @@ def test_a_page_that_breaks_the_query_of_a_state_is_unchecked_and_reported(
     assert all(record.exc_info for record in caplog.records)
     monkeypatch.undo()
     filter_json(capsys, file, *options, "--against", *states, "--force")
-    again = {line["id"]: (line["verdict"], line["reason"]) for line in read_json(said)}
+    again = {line["id"]: (line["verdict"], line["reason"]) for line in read_json(verdicts_file)}
     assert (again["n2"], again["n9"]) == (("duplicate", "exact"), ("novel", "first_attempt"))
 
 
@@ -347,10 +349,10 @@ def test_a_copy_that_is_kept_says_which_page_of_a_state_it_replaces(
 ) -> None:
     first = made(tmp_path, "first", [cut(0.68, "p1", "first")], "--set", value)
     empty = made(tmp_path, "empty", [], "--set", value, "--salt-from", first)
-    file, said = write(tmp_path / "new.jsonl", [cut(0.82, "late", host)]), tmp_path / "v.jsonl"
+    file, verdicts_file = write(tmp_path / "new.jsonl", [cut(0.82, "late", host)]), tmp_path / "v.jsonl"
     for order in ((first, empty), (empty, first)):
-        filter_json(capsys, file, "--set", value, "--verdicts", said, "--force", "--against", *order)
-        (line,) = read_json(said)
+        filter_json(capsys, file, "--set", value, "--verdicts", verdicts_file, "--force", "--against", *order)
+        (line,) = read_json(verdicts_file)
         assert (line["verdict"], line["reason"], line.get("replaces")) == ("novel", reason, replaced)
 
 
@@ -371,19 +373,21 @@ def test_a_copy_names_the_page_of_its_run_that_it_replaces_in_every_run(
 def test_the_library_says_what_the_filter_says(
     states: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str | None
 ) -> None:
-    file, said = write(tmp_path / "new.jsonl", new_pages()), tmp_path / "v.jsonl"
-    filter_json(capsys, file, "--verdicts", said, "--against", *states)
+    file, verdicts_file = write(tmp_path / "new.jsonl", new_pages()), tmp_path / "v.jsonl"
+    filter_json(capsys, file, "--verdicts", verdicts_file, "--against", *states)
     pages = [CrawledPage(one["id"], one["url"], one["body"], one["content_type"]) for one in new_pages()]
     with Deduplicator(None if place is None else tmp_path / place, against=states) as seen:
-        asked = [seen.query(*one[:3]).original for one in pages]
+        originals = [seen.query(*one[:3]).original for one in pages]
         verdicts = list(seen.add_many(pages))
         assert seen.known_pages == 4
         assert [seen.add(*one[:3]).kind for one in pages] == [verdict.kind for verdict in verdicts]
-    expected = [(line["id"], line["verdict"], line["duplicate_of"], line["reason"]) for line in read_json(said)]
+    expected = [
+        (line["id"], line["verdict"], line["duplicate_of"], line["reason"]) for line in read_json(verdicts_file)
+    ]
     found = [(one.id, one.kind, one.original and one.original.id, one.reason) for one in verdicts]
     assert found == expected
     of_states = {f"p{seed}" for seeds in PARTS.values() for seed in seeds}
-    assert {original.id for original in asked if original is not None} == of_states
+    assert {original.id for original in originals if original is not None} == of_states
 
 
 def test_the_library_takes_settings_of_the_first_state_and_refuses_the_same(states: list[Path], tmp_path: Path) -> None:

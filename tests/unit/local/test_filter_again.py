@@ -1,4 +1,4 @@
-"""A path that is used again: the same records keep their verdicts, and others of the same place are judged anew."""
+"""A path that is used again: the same records keep their verdicts, and others of the same place are judged again."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ DAY = 20
 
 
 def crawled(day: int) -> list[dict[str, Any]]:
-    """The same stories at the same places of the file, fetched anew."""
+    """The same stories at the same places of the file, fetched again."""
     return [
         page(number) | {"id": f"{day}-{number}", "fetched_at": f"2024-03-0{day}T00:00:00Z"} for number in range(DAY)
     ]
@@ -22,13 +22,13 @@ def crawled(day: int) -> list[dict[str, Any]]:
 def test_tomorrows_file_of_the_same_name_has_copies_and_no_first_attempts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, state, said = tmp_path / "today.jsonl", tmp_path / "state", tmp_path / "v.jsonl"
+    path, state, verdicts_file = tmp_path / "today.jsonl", tmp_path / "state", tmp_path / "v.jsonl"
     path.write_bytes(lines(crawled(1)))
     assert filter_json(capsys, path, "--state", state)["novel"] == DAY
     path.write_bytes(lines([*crawled(2), page(99)]))
-    summary = filter_json(capsys, path, "--state", state, "--verdicts", said)
+    summary = filter_json(capsys, path, "--state", state, "--verdicts", verdicts_file)
     assert (summary["duplicate"], summary["reasons"]["no_match"]) == (DAY, 1)
-    assert [line["duplicate_of"] for line in read_json(said)[:DAY]] == [f"1-{number}" for number in range(DAY)]
+    assert [line["duplicate_of"] for line in read_json(verdicts_file)[:DAY]] == [f"1-{number}" for number in range(DAY)]
     assert summary["changed_files"] == {str(path): 1}
     again = filter_json(capsys, path, "--state", state)
     assert (again["duplicate"], again["novel"], again["changed_files"]) == (DAY, 1, {})

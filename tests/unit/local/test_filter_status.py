@@ -23,10 +23,10 @@ def verdicts(path: Path) -> list[tuple[str, str, str | None]]:
 def test_the_body_of_a_404_is_passed_on_and_the_200_page_after_it_is_novel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, out, said, state = (tmp_path / name for name in ("p.jsonl", "out.jsonl", "v.jsonl", "state"))
+    path, out, verdicts_file, state = (tmp_path / name for name in ("p.jsonl", "out.jsonl", "v.jsonl", "state"))
     responses = [("gone", 404), ("moved", "301"), ("page", 200), ("copy", 200), ("gone again", 404)]
     path.write_bytes(lines([page(1, name) | {"status": status} for name, status in responses]))
-    flags = ("--out", out, "--verdicts", said, "--state", state)
+    flags = ("--out", out, "--verdicts", verdicts_file, "--state", state)
     expected = [
         ("unchecked", "http_status", None),
         ("unchecked", "redirect", None),
@@ -35,33 +35,33 @@ def test_the_body_of_a_404_is_passed_on_and_the_200_page_after_it_is_novel(
         ("unchecked", "http_status", None),
     ]
     summary = filter_json(capsys, path, *flags)
-    assert verdicts(said) == expected
+    assert verdicts(verdicts_file) == expected
     assert [line["id"] for line in read_json(out)] == ["gone", "moved", "page", "gone again"]
     assert (summary["reasons"]["http_status"], summary["reasons"]["redirect"]) == (2, 1)
     assert summary["state_entries"] == 1
     filter_json(capsys, path, *flags, "--force")
-    assert [line[0] for line in verdicts(said)] == [line[0] for line in expected], "each has its verdict again"
+    assert [line[0] for line in verdicts(verdicts_file)] == [line[0] for line in expected], "each has its verdict again"
 
 
 def test_warc_has_the_status_in_the_response_and_a_revisit_is_counted_and_no_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, out, said = tmp_path / "p.warc", tmp_path / "out.warc", tmp_path / "v.jsonl"
+    path, out, verdicts_file = tmp_path / "p.warc", tmp_path / "out.warc", tmp_path / "v.jsonl"
     good = warc(http(page(1)["body"].encode()))
     gone = warc(http(page(1)["body"].encode()).replace(b"200 OK", b"404 Not Found"))
     revisit = warc(http(b"").replace(b"200 OK", b"304 Not Modified"), "revisit")
     path.write_bytes(gone + revisit + good)
-    summary = filter_json(capsys, path, "--out", out, "--verdicts", said)
-    assert verdicts(said) == [("unchecked", "http_status", None), ("novel", "no_match", None)]
+    summary = filter_json(capsys, path, "--out", out, "--verdicts", verdicts_file)
+    assert verdicts(verdicts_file) == [("unchecked", "http_status", None), ("novel", "no_match", None)]
     assert (summary["other_records"], summary["revisits"]) == (1, 1)
     assert out.read_bytes() == gone + good
 
 
 def test_other_media_types_can_be_kept_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, said = tmp_path / "p.jsonl", tmp_path / "v.jsonl"
+    path, verdicts_file = tmp_path / "p.jsonl", tmp_path / "v.jsonl"
     path.write_bytes(lines([page(1, "feed") | {"content_type": "application/rss+xml"}, page(1, "page")]))
-    filter_json(capsys, path, "--verdicts", said, "--set", 'input.accepted_types=["text/html"]')
-    assert verdicts(said) == [("unchecked", "media_type", None), ("novel", "no_match", None)]
+    filter_json(capsys, path, "--verdicts", verdicts_file, "--set", 'input.accepted_types=["text/html"]')
+    assert verdicts(verdicts_file) == [("unchecked", "media_type", None), ("novel", "no_match", None)]
 
 
 def test_filtered_pages_have_no_keys_under_any_scheme() -> None:
@@ -81,7 +81,7 @@ def cut(body: bytes, size: int) -> bytes:
 def test_a_payload_that_cannot_be_decoded_whole_is_judged_and_never_an_original(
     scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, said, state = tmp_path / "p.warc", tmp_path / "v.jsonl", tmp_path / "state"
+    path, verdicts_file, state = tmp_path / "p.warc", tmp_path / "v.jsonl", tmp_path / "state"
     first, second, third = (page(seed)["body"].encode() for seed in (1, 2, 3))
     packed = gzip.compress(first, mtime=0)
     truncated = warc(http(third), WARC_Truncated="length")
@@ -98,9 +98,9 @@ def test_a_payload_that_cannot_be_decoded_whole_is_judged_and_never_an_original(
         + warc(http(third), WARC_Segment_Number="1")
         + warc(http(third))
     )
-    flags = ("--verdicts", said, "--state", state, "--set", f"scheme.name={scheme}")
+    flags = ("--verdicts", verdicts_file, "--state", state, "--set", f"scheme.name={scheme}")
     summary = filter_json(capsys, path, *flags)
-    found = [line[:2] for line in verdicts(said)]
+    found = [line[:2] for line in verdicts(verdicts_file)]
     assert found[4][0] == "duplicate"
     assert found[:4] + found[5:] == [
         ("unchecked", "incomplete"),
@@ -116,7 +116,7 @@ def test_a_payload_that_cannot_be_decoded_whole_is_judged_and_never_an_original(
     ]
     assert summary["reasons"]["incomplete"] == 3
     filter_json(capsys, path, *flags, "--force")
-    assert [line[0] for line in verdicts(said)] == [kind for kind, _ in [*found[:4], found[4], *found[5:]]]
+    assert [line[0] for line in verdicts(verdicts_file)] == [kind for kind, _ in [*found[:4], found[4], *found[5:]]]
 
 
 def test_explain_says_that_only_a_part_of_a_page_arrived(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,14 +134,14 @@ def test_a_payload_cut_at_any_byte_is_never_a_duplicate_of_something_else(
 ) -> None:
     start = b"<html><style>" + b"p{margin:0}" * 40 + b"</style><p>" + page(3)["body"].encode()
     bodies = [gzip.compress(start, mtime=0) + gzip.compress(page(seed)["body"].encode(), mtime=0) for seed in (1, 2)]
-    path, said = tmp_path / "p.warc", tmp_path / "v.jsonl"
+    path, verdicts_file = tmp_path / "p.warc", tmp_path / "v.jsonl"
     ends = range(0, min(map(len, bodies)) - 1, 7)
     fields = [("Content-Encoding: gzip", f"Content-Length: {len(body)}") for body in bodies]
     path.write_bytes(
         b"".join(warc(http(body[:end], *named)) for end in ends for body, named in zip(bodies, fields, strict=True))
     )
-    filter_json(capsys, path, "--verdicts", said)
-    found = [(line["verdict"], line["reason"], line["duplicate_of"]) for line in read_json(said)]
+    filter_json(capsys, path, "--verdicts", verdicts_file)
+    found = [(line["verdict"], line["reason"], line["duplicate_of"]) for line in read_json(verdicts_file)]
     assert len(found) == 2 * len(ends)
     for place, (kind, reason, original) in enumerate(found):
         body, first = bodies[place % 2], bodies[0]

@@ -65,14 +65,14 @@ def test_a_page_that_breaks_signing_is_unchecked_and_reported(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    file, said, state = tmp_path / "in.jsonl", tmp_path / "v.jsonl", tmp_path / "state"
+    file, verdicts_file, state = tmp_path / "in.jsonl", tmp_path / "v.jsonl", tmp_path / "state"
     file.write_bytes(lines([page(1), page(2), page(3), page(4), page(1, "again")]))
     (tmp_path / "other.jsonl").write_bytes(lines([page(3)]))
     filter_json(capsys, tmp_path / "other.jsonl", "--state", tmp_path / "other")
-    options = ("--verdicts", said, "--state", state, *(("--against", tmp_path / "other") if others else ()))
+    options = ("--verdicts", verdicts_file, "--state", state, *(("--against", tmp_path / "other") if others else ()))
     break_signing(monkeypatch, article(2), article(3))
     summary = filter_json(capsys, file, *options, code=EXIT_SUSPICIOUS)
-    found = [(line["id"], line["verdict"], line["reason"]) for line in read_json(said)]
+    found = [(line["id"], line["verdict"], line["reason"]) for line in read_json(verdicts_file)]
     assert found == [
         ("p1", "novel", "no_match"),
         ("p2", "unchecked", "internal_error"),
@@ -255,10 +255,10 @@ def test_another_log_of_the_same_length_is_not_gone_on_with(
     (tmp_path / "other" / "log").replace(tmp_path / "one" / "log")
     capsys.readouterr()
     assert main(["filter", str(crawl), "--state", str(tmp_path / "one")]) == 4
-    told = capsys.readouterr().err
-    assert "must follow the log that it was built from" in told
-    assert "or restore that log" in told
-    assert "delete" not in told, "the log lies in that directory"
+    printed = capsys.readouterr().err
+    assert "must follow the log that it was built from" in printed
+    assert "or restore that log" in printed
+    assert "delete" not in printed, "the log lies in that directory"
 
 
 @pytest.mark.guarantee("no error advises deleting a whole state", fault="a filter's log is damaged, cut or lost")
@@ -269,18 +269,18 @@ def test_advice_for_a_damaged_log_keeps_the_index(
     state = tmp_path / "state"
     assert main(["filter", str(crawl), "--state", str(state)]) == 0
     log = state / "log"
-    held = bytearray(log.read_bytes())
-    held[-20] ^= 255
-    log.unlink() if fault == "lost" else log.write_bytes(held[:-200] if fault == "cut" else held)
+    damaged = bytearray(log.read_bytes())
+    damaged[-20] ^= 255
+    log.unlink() if fault == "lost" else log.write_bytes(damaged[:-200] if fault == "cut" else damaged)
     if fault == "index too":
         table = max((state / "index").glob("*.sst"), key=lambda path: path.stat().st_size)
         table.write_bytes(table.read_bytes()[::-1])
     capsys.readouterr()
     assert main(["state", "verify", str(state)]) == 4
-    told = capsys.readouterr().out
-    assert "spotsieve state restore" in told
-    assert "delete" not in told
-    assert ("neither can rebuild the other" if fault == "index too" else f"Keep {state / 'index'}") in told
+    printed = capsys.readouterr().out
+    assert "spotsieve state restore" in printed
+    assert "delete" not in printed
+    assert ("neither can rebuild the other" if fault == "index too" else f"Keep {state / 'index'}") in printed
     if fault == "lost":
         (state / "index" / "CURRENT").unlink()
         assert main(["state", "verify", str(state)]) == 4

@@ -50,16 +50,16 @@ def kept(found: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
 def test_each_better_copy_replaces_the_one_before_it_and_no_worse_one_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], batch_pages: int
 ) -> None:
-    file, said = tmp_path / "crawl.jsonl", tmp_path / "v.jsonl"
-    options = (*CANONICAL, "--set", f"service.batch_pages={batch_pages}", "--verdicts", said, "--force")
+    file, verdicts_file = tmp_path / "crawl.jsonl", tmp_path / "v.jsonl"
+    options = (*CANONICAL, "--set", f"service.batch_pages={batch_pages}", "--verdicts", verdicts_file, "--force")
     file.write_bytes(lines(COPIES))
     filter_json(capsys, file, *options)
     names = [one["id"] for one in COPIES]
-    assert kept(read_json(said)) == list(zip(names, [None, *names], strict=False))
-    assert {line["reason"] for line in read_json(said)[1:]} == {"better"}
+    assert kept(read_json(verdicts_file)) == list(zip(names, [None, *names], strict=False))
+    assert {line["reason"] for line in read_json(verdicts_file)[1:]} == {"better"}
     file.write_bytes(lines(COPIES[::-1]))
     filter_json(capsys, file, *options)
-    assert kept(read_json(said)) == [("canonical", None)]
+    assert kept(read_json(verdicts_file)) == [("canonical", None)]
 
 
 def test_the_first_of_equal_copies_is_kept_and_other_pages_are_no_copies(
@@ -69,12 +69,12 @@ def test_the_first_of_equal_copies_is_kept_and_other_pages_are_no_copies(
     circle = [crawled("a", one, link(two)), crawled("b", two, link(one))]
     other = page(2, "other") | {"url": f"{OWN}/3"}
     other["body"] = other["body"].replace("<body>", f"<head>{link(one)}</head><body>")
-    said = tmp_path / "v.jsonl"
+    verdicts_file = tmp_path / "v.jsonl"
     for order in permutations([*circle, other]):
         (tmp_path / "crawl.jsonl").write_bytes(lines(list(order)))
-        filter_json(capsys, tmp_path / "crawl.jsonl", *CANONICAL, "--verdicts", said, "--force")
+        filter_json(capsys, tmp_path / "crawl.jsonl", *CANONICAL, "--verdicts", verdicts_file, "--force")
         first = next(page["id"] for page in order if page is not other)
-        assert sorted(kept(read_json(said))) == sorted([(first, None), ("other", None)])
+        assert sorted(kept(read_json(verdicts_file))) == sorted([(first, None), ("other", None)])
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,9 @@ def test_exempt_pages_pass_and_are_no_original(tmp_path: Path, capsys: pytest.Ca
     assert summary["reasons"]["exempt"] == 2
     assert summary["rules"] == {'rule 1 (host = "trusted.example")': 2, 'rule 2 (host = "nowhere.example")': 0}
     assert main(["filter", str(tmp_path / "crawl.jsonl"), *given]) == 0
-    told = capsys.readouterr().err
-    assert 'rule 2 (host = "nowhere.example") matched no page: compare it with the URLs' in told
-    assert "rule 1" not in told
+    message = capsys.readouterr().err
+    assert 'rule 2 (host = "nowhere.example") matched no page: compare it with the URLs' in message
+    assert "rule 1" not in message
 
 
 def test_a_threshold_holds_for_the_pages_of_its_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +158,7 @@ def test_domains_are_those_of_the_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ([{"host": "a.example"}], "rule 1 must set exempt, threshold or scope"),
         ([{"exempt": True}], "rule 1 must select pages by one of host, host_suffix and url, and has none"),
@@ -176,10 +176,10 @@ def test_domains_are_those_of_the_list() -> None:
         ([{"hots": "a.example"}], "rules.0.hots is not a setting"),
     ],
 )
-def test_a_wrong_rule_is_one_line(given: list[Any], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_rule_is_one_line(given: list[Any], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", "--set", f"rules={json.dumps(given)}"]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("spotsieve: ")]
-    assert told in line.replace(" or ''", "").replace("'', ", "")
+    assert message in line.replace(" or ''", "").replace("'', ", "")
 
 
 def test_a_threshold_of_a_rule_needs_the_default_scheme(capsys: pytest.CaptureFixture[str]) -> None:

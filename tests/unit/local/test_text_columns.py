@@ -209,7 +209,7 @@ def failing(work: Callable[..., Any], number: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(
-    ("place", "work", "told"),
+    ("place", "work", "message"),
     [
         ("spotsieve.stream.local.engines.text_of", text_of, "extracting the text failed with an internal error for p2"),
         (
@@ -222,7 +222,7 @@ def failing(work: Callable[..., Any], number: int) -> Callable[..., Any]:
 def test_a_page_that_breaks_the_extraction_has_no_text_and_ends_no_run(
     place: str,
     work: Callable[..., Any],
-    told: str,
+    message: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -236,7 +236,7 @@ def test_a_page_that_breaks_the_extraction_has_no_text_and_ends_no_run(
     summary = filter_json(capsys, source, "--out", out, "--text", "--state", tmp_path / "state", code=EXIT_SUSPICIOUS)
     assert (summary["novel"], summary["text_errors"]) == (6, 1)
     assert "extracting the text failed with an internal error for 1 of 6 pages" in summary["suspicion"]
-    assert told in caplog.text
+    assert message in caplog.text
     assert "ZeroDivisionError" in caplog.text
     assert [name for name, both in texts(out).items() if both == (None, None)] == ["p2"]
     monkeypatch.setattr(place, failing(work, 1))

@@ -43,6 +43,6 @@ def test_where_variants_are_kept_a_size_goes_out_and_the_same_page_does_not(
 def test_a_scheme_that_cannot_tell_variants_refuses_to_keep_them(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, told = refused(capsys, shop, *KEEP, "--scheme", "minhash")
+    code, message = refused(capsys, shop, *KEEP, "--scheme", "minhash")
     assert code == 2
-    assert "policy.variants must be drop for the scheme minhash" in told
+    assert "policy.variants must be drop for the scheme minhash" in message

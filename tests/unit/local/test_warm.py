@@ -49,7 +49,7 @@ while True:  # Each scheme in a fork, in which no kernel is loaded yet
     if not os.fork():
         break
     (folder / f"{name}.code").write_text(str(os.wait()[1]))
-os.dup2(os.open(folder / f"{name}.told", os.O_CREAT | os.O_WRONLY), 1)
+os.dup2(os.open(folder / f"{name}.output", os.O_CREAT | os.O_WRONLY), 1)
 os.dup2(1, 2)
 
 settings = Settings.model_validate({"scheme": json.loads(chosen), "index": {"directory": folder / name}})
@@ -69,10 +69,10 @@ kinds = set()
 for record, first in enumerate(range(0, len(pages), 30)):
     applied = engine.apply(encode(scheme.sign(pages[first:first + 30]), bytes(16), record, digest), record)
     kinds |= set(applied.verdicts.kind.tolist())
-asked = scheme.sign(pages)
-alone = judge_alone(asked, scheme, engine.state, 256, policy_of(settings))
+queried = scheme.sign(pages)
+alone = judge_alone(queried, scheme, engine.state, 256, policy_of(settings))
 assert Reason.FIRST_ATTEMPT in alone.reason, alone.reason
-assert any(find_matches(asked, scheme, engine.state))
+assert any(find_matches(queried, scheme, engine.state))
 engine.state.close()
 assert kinds == {0, 1, 2}, kinds
 assert sum(before.values()) > 5, before
@@ -120,7 +120,7 @@ def warmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("scheme", WARM)
 def test_the_first_pages_compile_nothing(scheme: str, warmed: Path) -> None:
-    assert (warmed / f"{scheme}.told").read_text("utf-8") == ""
+    assert (warmed / f"{scheme}.output").read_text("utf-8") == ""
     assert (warmed / f"{scheme}.code").read_text("utf-8") == "0"
 
 
@@ -152,17 +152,17 @@ def test_kernels_that_are_compiled_are_announced_with_an_estimate() -> None:
     def outer(number: int) -> int:
         return int(inner(number)) + 1
 
-    said: list[str] = []
-    with announced_compiling(said.append):
+    messages: list[str] = []
+    with announced_compiling(messages.append):
         outer(1)
         inner(0.5)
         outer(2)
-    assert said[0] == "compiling the kernels, once for this machine: 0 done in 0:00:00, one to four minutes in all"
-    reported = len(said)
-    with announced_compiling(said.append):
+    assert messages[0] == "compiling the kernels, once for this machine: 0 done in 0:00:00, one to four minutes in all"
+    reported = len(messages)
+    with announced_compiling(messages.append):
         outer(3)
     outer(0.5)
-    assert len(said) == reported
+    assert len(messages) == reported
 
 
 class CompileEvent(NamedTuple):
@@ -177,18 +177,18 @@ class CompileEvent(NamedTuple):
 
 
 def test_progress_is_reported_during_a_long_kernel_and_not_between_kernels() -> None:
-    said: list[str] = []
-    listener = _CompileListener(said.append)
+    messages: list[str] = []
+    listener = _CompileListener(messages.append)
     name = next(iter(SHARES))
     listener.on_start(CompileEvent.of(name))
-    wait_until(lambda: len(said) > 2, SECONDS, "reports of the thread")
+    wait_until(lambda: len(messages) > 2, SECONDS, "reports of the thread")
     listener.on_end(CompileEvent.of(name))
     listener.close()
     assert not listener._thread.is_alive()
-    reported = len(said)
+    reported = len(messages)
     listener.on_start(CompileEvent.of(name))
     listener.on_end(CompileEvent.of(name))
-    assert len(said) == reported
+    assert len(messages) == reported
 
 
 def test_the_remaining_time_is_estimated_from_the_slowest_kernel() -> None:

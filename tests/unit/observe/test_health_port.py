@@ -1,4 +1,4 @@
-"""The HTTP port answers three paths, refuses the rest, and nobody can hold it up."""
+"""The HTTP port serves three paths, refuses the rest, and nobody can hold it up."""
 
 import http.client
 import socket

@@ -23,17 +23,17 @@ def test_a_loop_is_told_when_its_beat_is_missing_and_no_more_once_it_has_ended()
 
 
 def test_a_task_is_told_only_while_it_takes_longer_than_any_should() -> None:
-    now, said = [0.0], list[list[str]]()
+    now, reported = [0.0], list[list[str]]()
     heartbeats = Heartbeats(lambda: now[0])
 
     def work(seconds: float) -> float:
         now[0] += seconds
-        said.append(heartbeats.problems())
+        reported.append(heartbeats.problems())
         return seconds
 
     assert heartbeats.watched("judge", work, TASK_SECONDS) == TASK_SECONDS
     heartbeats.watched("judge", work, TASK_SECONDS + 1)
-    assert said == [[], ["the thread of step `judge` has worked on one task for 121 s; restart the process"]]
+    assert reported == [[], ["the thread of step `judge` has worked on one task for 121 s; restart the process"]]
     assert heartbeats.problems() == []
 
 

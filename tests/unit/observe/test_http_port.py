@@ -46,8 +46,8 @@ def ask(port: int, request: bytes) -> bytes:
         return response(connection)
 
 
-def status(said: bytes) -> bytes:
-    return said.partition(b"\r\n")[0]
+def status(response: bytes) -> bytes:
+    return response.partition(b"\r\n")[0]
 
 
 def check_healthy(port: int) -> None:
@@ -134,7 +134,7 @@ def test_headers_without_end_take_no_memory(port: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_bytes", "told"),
+    ("request_bytes", "status_line"),
     [
         (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * HEAD_BYTES + b"\r\n\r\n", b"HTTP/1.0 431 "),
         (b"GET /healthz HTTP/1.1\r\n" + b"X: y\r\n" * (HEAD_BYTES // 6) + b"\r\n", b"HTTP/1.0 431 "),
@@ -149,10 +149,10 @@ def test_headers_without_end_take_no_memory(port: int) -> None:
         (b"GET /healthz HTTP/1.1\n\n", b"HTTP/1.0 200 "),
     ],
 )
-def test_what_is_no_request_of_ours_is_refused(port: int, request_bytes: bytes, told: bytes) -> None:
-    said = ask(port, request_bytes)
-    assert said.startswith(told)
-    assert b"example" not in said
+def test_what_is_no_request_of_ours_is_refused(port: int, request_bytes: bytes, status_line: bytes) -> None:
+    response = ask(port, request_bytes)
+    assert response.startswith(status_line)
+    assert b"example" not in response
     check_healthy(port)
 
 
@@ -162,14 +162,14 @@ def test_a_second_request_on_the_connection_is_not_answered(port: int) -> None:
 
 
 def test_nothing_tells_what_serves(port: int) -> None:
-    said = ask(port, b"GET /healthz HTTP/1.1\r\n\r\n").lower()
-    assert b"server:" not in said
-    assert b"python" not in said
+    response = ask(port, b"GET /healthz HTTP/1.1\r\n\r\n").lower()
+    assert b"server:" not in response
+    assert b"python" not in response
 
 
 def test_a_scrape_is_compressed_where_the_client_takes_it(port: int) -> None:
-    said = ask(port, b"GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip\r\n\r\n")
-    head, _, body = said.partition(b"\r\n\r\n")
+    response = ask(port, b"GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip\r\n\r\n")
+    head, _, body = response.partition(b"\r\n\r\n")
     assert b"Content-Encoding: gzip" in head
     assert body.startswith(b"\x1f\x8b")
     assert f"Content-Length: {len(body)}".encode() in head

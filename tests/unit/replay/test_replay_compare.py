@@ -138,7 +138,9 @@ def test_the_first_message_of_a_page_counts_and_contradictions_are_reported() ->
     recorded = RecordedOutcomes(PLACES)
     recorded.note(0, PageOutcome.DUPLICATE, "near", (0, 11))
     recorded.note(0, PageOutcome.DUPLICATE, "near", (0, 11))
-    recorded.note(0, PageOutcome.DUPLICATE, "near")  # passed under mode = "annotate": its original's place is not told
+    recorded.note(
+        0, PageOutcome.DUPLICATE, "near"
+    )  # passed under mode = "annotate": its original's place is not reported
     recorded.note(0, PageOutcome.DUPLICATE, "near", (0, 12))
     recorded.note(0, PageOutcome.NOVEL, "no_match")
     recorded.note(1, PageOutcome.NOVEL, "no_match")

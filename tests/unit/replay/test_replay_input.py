@@ -1,4 +1,4 @@
-"""A replay takes the messages of the input in the same order as a plain twin."""
+"""A replay takes the messages of the input in the same order as a reference implementation."""
 
 import asyncio
 import heapq

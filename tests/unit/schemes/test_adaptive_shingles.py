@@ -237,7 +237,7 @@ def test_a_copy_is_found_behind_all_the_pages_of_its_template_that_come_first() 
 
 
 @pytest.mark.parametrize(
-    ("given_settings", "said"),
+    ("given_settings", "message"),
     [
         ("sizes = [500, 400]", "scheme.sizes must ascend within 1..1000000000, got [500, 400]; such as 500, 3000"),
         (
@@ -252,11 +252,11 @@ def test_a_copy_is_found_behind_all_the_pages_of_its_template_that_come_first() 
     ],
 )
 def test_impossible_settings_are_one_line_with_the_rule(
-    given_settings: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    given_settings: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "s.toml"
     path.write_text(f'[scheme]\nname = "adaptive-shingles"\n{given_settings}\n')
     assert main(["config", "check", "-c", str(path)]) == 2
     shown = capsys.readouterr().err
-    assert said in shown
+    assert message in shown
     assert shown.count("\n") == 1

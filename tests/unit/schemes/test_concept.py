@@ -203,11 +203,11 @@ def test_pairs_are_exact_textual_conceptual_or_none_by_exceeding_each_threshold(
 
 
 def test_thresholds_that_do_not_ascend_are_refused_with_values_that_do() -> None:
-    for given_, told in (
+    for given_, message in (
         ({"th1": 50}, r"scheme\.th1 must be at most th2, 46, got 50; .*th1 = 40, th2 = 46, th3 = 63"),
         ({"th2": 60, "th3": 50}, r"scheme\.th2 must be at most th3, 50, got 60; "),
     ):
-        with pytest.raises(SettingError, match=told):
+        with pytest.raises(SettingError, match=message):
             ConceptScheme(ConceptSettings.model_validate(given_))
     for name, value in (("th2", 64), ("th4", 1.5), ("leading_bits", 0), ("dimensions", 0), ("shingle_size", 17)):
         with pytest.raises(ValueError, match=name):

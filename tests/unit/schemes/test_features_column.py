@@ -75,8 +75,8 @@ def test_what_is_not_asked_for_is_neither_kept_nor_read(sets: list[set[int]]) ->
         4 + 8 * len(features) if features else 0 for features in sets
     ]
     names = [b"k"] * len(sets)
-    for values, asked in ((kept, False), (without, True), (without, False)):
-        rows = decode_compared(names, values, asked)
+    for values, with_features in ((kept, False), (without, True), (without, False)):
+        rows = decode_compared(names, values, with_features)
         assert (len(rows.features), rows.spans.tolist()) == (0, [[0, 0]] * len(sets))
         assert rows.take(np.arange(len(sets))).spans.shape == (len(sets), 2)
     assert candidate_columns(signatures, with_features=False).spans.tolist() == [[0, 0]] * len(sets)

@@ -157,11 +157,13 @@ def test_a_model_that_is_missing_or_another_is_refused_with_the_next_step(kind: 
     path.write_bytes(encode_model(model_of(kind(), PAGES)))
     digest = digest_of(path.read_bytes())
     for other in ("", "0" * 32):
-        said = refusal(idf_model=str(path), idf_digest=other)
-        assert said.startswith(f"scheme.idf_digest must be the digest of {path}, {digest}, got '{other or 'none'}'; ")
+        message = refusal(idf_model=str(path), idf_digest=other)
+        assert message.startswith(
+            f"scheme.idf_digest must be the digest of {path}, {digest}, got '{other or 'none'}'; "
+        )
     path.write_bytes(encode_model(model_of(kind(stop_words=("the",)), PAGES)))
-    said = refusal(idf_model=str(path), idf_digest=digest_of(path.read_bytes()))
-    assert f"in {path} stop_words differs; build it with these settings: {build}" in said
+    message = refusal(idf_model=str(path), idf_digest=digest_of(path.read_bytes()))
+    assert f"in {path} stop_words differs; build it with these settings: {build}" in message
 
 
 def test_a_model_of_tokens_is_none_of_spots_and_one_of_other_spots_is_another(tmp_path: Path) -> None:

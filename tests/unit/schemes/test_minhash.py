@@ -27,7 +27,7 @@ def compared(sketch: np.ndarray[tuple[int, int], np.dtype[np.uint64]]) -> Candid
     return CandidateColumns(nothing.astype(np.uint64), nothing, sketch, *no_features(len(nothing)))
 
 
-def test_the_functions_are_those_of_the_twin_with_a_and_b_in_1_to_p() -> None:
+def test_the_functions_are_those_of_the_reference_with_a_and_b_in_1_to_p() -> None:
     found = linear_hashes(255)
     assert list(zip(found.A.tolist(), found.B.tolist(), strict=True)) == functions(255)
     assert P == 2**32 - 1
@@ -40,7 +40,7 @@ def test_the_functions_are_those_of_the_twin_with_a_and_b_in_1_to_p() -> None:
     st.lists(st.lists(st.one_of(st.sampled_from(EDGES), st.integers(0, 2**64 - 1)), max_size=30), max_size=4),
     st.integers(1, 40),
 )
-def test_minima_are_those_of_the_twin(pages: list[list[int]], h: int) -> None:
+def test_minima_are_those_of_the_reference(pages: list[list[int]], h: int) -> None:
     bounds = np.cumsum([0, *map(len, pages)])
     shingles = np.array([shingle for shingles in pages for shingle in shingles], np.uint64)
     assert minimum_hashes(shingles, bounds, linear_hashes(h)).tolist() == [minima_of(one, h) for one in pages]

@@ -128,9 +128,9 @@ def all_filed(probes: Probes) -> Buckets:
     """The buckets of these pages, page by page under its number."""
     keys = np.unique(probes.keys)
     page = np.repeat(np.arange(len(probes.bounds) - 1), np.diff(probes.bounds))
-    held = [np.unique(page[probes.keys == key]) for key in keys]
-    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(one) for one in held])])
-    numbers = np.concatenate(held).astype(np.uint64)
+    buckets = [np.unique(page[probes.keys == key]) for key in keys]
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(one) for one in buckets])])
+    numbers = np.concatenate(buckets).astype(np.uint64)
     return Buckets(bounds, numbers, np.zeros(len(numbers), np.uint64))
 
 

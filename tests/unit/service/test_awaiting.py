@@ -1,4 +1,4 @@
-"""A round waits for a shard until it has said what the resolver needs next, and then for the resolver."""
+"""A round waits for a shard until it has published what the resolver needs next, and then for the resolver."""
 
 from collections.abc import Sequence
 
@@ -21,54 +21,54 @@ from spotsieve.stream.sharding.records.resolver import PoisonRows, write_poison_
 from spotsieve.stream.sharding.records.shard import write_confirmations, write_resolutions
 from spotsieve.stream.sharding.rounds import LogPlace
 from spotsieve.stream.sharding.shares import Share
-from tests.fixtures.states.round_records import CONFIRMS, FIRST, GUESS, walks
+from tests.fixtures.states.round_records import CONFIRMS, FIRST, GUESS, resolutions
 
 OPEN = RoundRange(LogPlace(10, 0), LogPlace(12, 7), FIRST, 0, 0)
 LARGER = OPEN._replace(end=LogPlace(14, 0))
 RESOLVER = Share(0, 2)
 
 
-def said(kind: int, share: Share, body: bytes = b"", checksum: int = 0, range_: RoundRange = OPEN) -> TimedMessage:
+def message(kind: int, share: Share, body: bytes = b"", checksum: int = 0, range_: RoundRange = OPEN) -> TimedMessage:
     return TimedMessage(RoundMessage(RoundRecord(kind, bytes(16), share, range_, body), "topic", 0, checksum), 0)
 
 
 def met(number: int, checksum: int = 0, range_: RoundRange = OPEN, shards: int = 2) -> TimedMessage:
-    return said(KIND_CANDIDATES, Share(number, shards), b"", checksum, range_)
+    return message(KIND_CANDIDATES, Share(number, shards), b"", checksum, range_)
 
 
 def confirmed(number: int, *responses: TimedMessage, shards: int = 2) -> TimedMessage:
     word = combined_checksum([one.message for one in responses])
-    return said(KIND_CONFIRMATIONS, Share(number, shards), write_confirmations(CONFIRMS, word, FIRST))
+    return message(KIND_CONFIRMATIONS, Share(number, shards), write_confirmations(CONFIRMS, word, FIRST))
 
 
 def resolution(number: int, speculation: Speculation = GUESS, range_: RoundRange = OPEN) -> TimedMessage:
-    return said(KIND_RESOLUTIONS, Share(number, 2), write_resolutions(walks(), speculation, FIRST), 0, range_)
+    return message(KIND_RESOLUTIONS, Share(number, 2), write_resolutions(resolutions(), speculation, FIRST), 0, range_)
 
 
 def broken(share: Share, *rows: int) -> TimedMessage:
-    return said(
+    return message(
         KIND_POISON_ROWS, share, write_poison_rows(PoisonRows(len(GUESS.indexed), dict.fromkeys(rows, "Defect")))
     )
 
 
 def speculated(speculation: Speculation) -> TimedMessage:
-    return said(KIND_SPECULATION, RESOLVER, write_speculation(speculation))
+    return message(KIND_SPECULATION, RESOLVER, write_speculation(speculation))
 
 
-NAMED = said(KIND_RANGE, RESOLVER)
+NAMED = message(KIND_RANGE, RESOLVER)
 MET = [met(0), met(1)]
 CONFIRMED = [[MET[number], confirmed(number, *MET)] for number in range(2)]
 WALKED = [[*CONFIRMED[number], resolution(number)] for number in range(2)]
 
 
-def waits(verdicts: Sequence[TimedMessage], *matches: Sequence[TimedMessage], walks: bool = True) -> list[int]:
-    return awaited_shards([NAMED, *verdicts], dict(enumerate(matches)), OPEN, len(matches), walks)
+def waits(verdicts: Sequence[TimedMessage], *matches: Sequence[TimedMessage], resolutions: bool = True) -> list[int]:
+    return awaited_shards([NAMED, *verdicts], dict(enumerate(matches)), OPEN, len(matches), resolutions)
 
 
 def test_each_stage_waits_for_the_shards_that_have_not_completed_it() -> None:
     assert waits([], [], [MET[1]]) == [0]
     assert waits([], MET[:1], MET[1:]) == [0, 1], "nobody has confirmed"
-    assert waits([], MET[:1], MET[1:], walks=False) == []
+    assert waits([], MET[:1], MET[1:], resolutions=False) == []
     assert waits([], MET[:1], CONFIRMED[1]) == [0]
     assert waits([], *CONFIRMED) == [0, 1], "all have confirmed, and none has walked"
     assert waits([], CONFIRMED[0], WALKED[1]) == [0]
@@ -114,4 +114,4 @@ def test_after_poison_pages_are_excluded_all_shards_resolve_again() -> None:
 
 
 def test_a_response_that_is_too_large_waits_for_the_resolver() -> None:
-    assert waits([], [], [said(KIND_TOO_LARGE, Share(1, 2))]) == []
+    assert waits([], [], [message(KIND_TOO_LARGE, Share(1, 2))]) == []

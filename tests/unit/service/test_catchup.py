@@ -16,29 +16,29 @@ from tests.fixtures.states.local_states import SETTINGS, apply_log, open_state
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     lines: list[tuple[str, dict[str, Any]]] = []
 
-    class Heard:
+    class RecordingLogger:
         def info(self, event: str, **fields: object) -> None:
             lines.append((event, fields))
 
-    monkeypatch.setattr(follower, "logger", Heard)
+    monkeypatch.setattr(follower, "logger", RecordingLogger)
     return lines
 
 
-def test_a_rebuild_tells_records_pages_rate_and_time_left(said: list[tuple[str, dict[str, Any]]]) -> None:
+def test_a_rebuild_tells_records_pages_rate_and_time_left(logged: list[tuple[str, dict[str, Any]]]) -> None:
     now = [100.0]
     catching_up = CatchUp(0, 1_000, lambda: now[0])
-    assert said.pop() == ("rebuilding the state from the log", {"position": 0, "end": 1_000})
+    assert logged.pop() == ("rebuilding the state from the log", {"position": 0, "end": 1_000})
     assert catching_up.text() == "catching up with the log: record 0 of 1000, 0%"
     now[0] += 4
     catching_up.applied(100, 100, 6_400)
-    assert said == []
+    assert logged == []
     assert catching_up.text() == "catching up with the log: record 100 of 1000, 10%, about 36 s left"
     now[0] += 6
     catching_up.applied(200, 100, 6_400)
-    assert said.pop() == (
+    assert logged.pop() == (
         "catching up with the log",
         {
             "position": 200,
@@ -52,9 +52,9 @@ def test_a_rebuild_tells_records_pages_rate_and_time_left(said: list[tuple[str, 
     )
     now[0] += 30
     catching_up.applied(1_000, 800, 100)
-    said.clear()
+    logged.clear()
     catching_up.done()
-    event, fields = said.pop()
+    event, fields = logged.pop()
     assert event == "caught up with the log"
     assert (fields["records"], fields["pages"], fields["seconds"]) == (1_000, 12_900, 40.0)
 
@@ -72,13 +72,13 @@ def test_reading_goes_on_until_what_has_come_meanwhile_takes_seconds_at_most() -
     assert not CatchUp(7, 7).goes_on(8), "without anything read there is no rate, and nothing was missed"
 
 
-def test_a_state_that_is_up_to_date_has_nothing_to_tell(said: list[tuple[str, dict[str, Any]]]) -> None:
+def test_a_state_that_is_up_to_date_has_nothing_to_tell(logged: list[tuple[str, dict[str, Any]]]) -> None:
     catching_up = CatchUp(7, 7)
     catching_up.done()
-    assert said == []
+    assert logged == []
     assert catching_up.text() == "catching up with the log: record 7 of 7, 100%"
     CatchUp(7, 9)
-    assert said.pop()[0] == "catching up with the log"
+    assert logged.pop()[0] == "catching up with the log"
 
 
 def test_a_filter_rebuilds_a_deleted_index_from_its_log_and_says_how_much_it_read(tmp_path: Path) -> None:
@@ -86,12 +86,12 @@ def test_a_filter_rebuilds_a_deleted_index_from_its_log_and_says_how_much_it_rea
         apply_log(tmp_path, 0, 6, state)
         entries = state.entry_count
     shutil.rmtree(tmp_path / INDEX_FOLDER)
-    told: list[tuple[int, int, int]] = []
+    reports: list[tuple[int, int, int]] = []
     scheme = scheme_of(SETTINGS.scheme)
-    with LocalEngine(tmp_path, SETTINGS, scheme, lambda *figures: told.append(figures)) as rebuilt:
+    with LocalEngine(tmp_path, SETTINGS, scheme, lambda *figures: reports.append(figures)) as rebuilt:
         assert rebuilt.entry_count == entries
         assert rebuilt.notices == ["the state was rebuilt from its log: 6 records with 240 pages were read again"]
-    assert told == [(records, 6, 40 * records) for records in range(1, 7)]
+    assert reports == [(records, 6, 40 * records) for records in range(1, 7)]
     with LocalEngine(tmp_path, SETTINGS, scheme) as whole:
         assert whole.notices == []
 

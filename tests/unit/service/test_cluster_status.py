@@ -35,7 +35,9 @@ TWO, NOW = Share(0, 2), 100_000
 MEMBERS = ServiceMembers(2, 2, 431)
 
 
-def said(kind: int, share: Share, range_: RoundRange, time_ms: int, body: bytes = b"", offset: int = 0) -> TimedMessage:
+def message(
+    kind: int, share: Share, range_: RoundRange, time_ms: int, body: bytes = b"", offset: int = 0
+) -> TimedMessage:
     return TimedMessage(RoundMessage(RoundRecord(kind, bytes(16), share, range_, body), "topic", offset, 0), time_ms)
 
 
@@ -48,10 +50,10 @@ def named(range_: RoundRange, time_ms: int, share: Share = TWO) -> TimedMessage:
             (AnnouncedRecord(range_.start.record, 300, 0), AnnouncedRecord(range_.start.record + 1, 7, 0)),
         )
     )
-    return said(KIND_RANGE, share, range_, time_ms, body)
+    return message(KIND_RANGE, share, range_, time_ms, body)
 
 
-VERDICTS = [named(FIRST, 1_000), said(KIND_OUTCOME, TWO, FIRST, 1_300, offset=52_100), named(SECOND, 90_000)]
+VERDICTS = [named(FIRST, 1_000), message(KIND_OUTCOME, TWO, FIRST, 1_300, offset=52_100), named(SECOND, 90_000)]
 
 
 def status(
@@ -61,11 +63,11 @@ def status(
 
 
 def responses(number: int, first_ms: int, *more: TimedMessage) -> list[TimedMessage]:
-    return [said(KIND_CANDIDATES, Share(number, 2), FIRST, first_ms), *more]
+    return [message(KIND_CANDIDATES, Share(number, 2), FIRST, first_ms), *more]
 
 
 def test_the_status_names_the_shard_without_a_response() -> None:
-    second = said(KIND_CANDIDATES, Share(0, 2), SECOND, 90_020)
+    second = message(KIND_CANDIDATES, Share(0, 2), SECOND, 90_020)
     found = status({0: responses(0, 1_010, second), 1: responses(1, 1_200)})
     assert found.waits_for == "shard 1"
     assert [one.rounds_behind for one in found.answering] == [0, 1]
@@ -88,8 +90,8 @@ def test_the_status_names_the_shard_without_a_response() -> None:
 
 
 def test_shards_after_a_resize_start_with_the_next_round() -> None:
-    switched = said(KIND_RESIZE, Share(0, 1), SECOND, 90_000, write_resize(Resize(ResizeEvent.SWITCHED, 1, 1)))
-    over = [*VERDICTS, said(KIND_OUTCOME, TWO, SECOND, 91_000), switched]
+    switched = message(KIND_RESIZE, Share(0, 1), SECOND, 90_000, write_resize(Resize(ResizeEvent.SWITCHED, 1, 1)))
+    over = [*VERDICTS, message(KIND_OUTCOME, TWO, SECOND, 91_000), switched]
     found = status({0: responses(0, 1_010)}, over)
     assert (found.shards, found.waits_for) == (1, "")
     assert [one.rounds_behind for one in found.answering] == [0]
@@ -98,27 +100,28 @@ def test_shards_after_a_resize_start_with_the_next_round() -> None:
 
 def test_a_round_waits_for_shards_until_they_have_confirmed() -> None:
     both = {
-        number: responses(number, 1_010, said(KIND_CANDIDATES, Share(number, 2), SECOND, 90_020)) for number in (0, 1)
+        number: responses(number, 1_010, message(KIND_CANDIDATES, Share(number, 2), SECOND, 90_020))
+        for number in (0, 1)
     }
     found = status(both)
     assert (found.waits_for, [one.rounds_behind for one in found.answering]) == ("shards 0, 1", [0, 0])
     word = combined_checksum([records[-1].message for records in both.values()])
-    both[0].append(said(KIND_CONFIRMATIONS, Share(0, 2), SECOND, 90_025, write_confirmations(CONFIRMS, word, 1_000)))
+    both[0].append(message(KIND_CONFIRMATIONS, Share(0, 2), SECOND, 90_025, write_confirmations(CONFIRMS, word, 1_000)))
     assert status(both).waits_for == "shard 1", "it has not published its confirmations"
 
 
 def test_a_response_to_an_abandoned_larger_round_does_not_count() -> None:
     larger = SECOND._replace(end=LogPlace(16, 0))
     verdicts = [*VERDICTS[:2], named(larger, 80_000), named(SECOND, 90_000)]
-    first = said(KIND_CANDIDATES, Share(0, 2), larger, 80_020)
-    second = said(KIND_CANDIDATES, Share(1, 2), SECOND, 90_020)
+    first = message(KIND_CANDIDATES, Share(0, 2), larger, 80_020)
+    second = message(KIND_CANDIDATES, Share(1, 2), SECOND, 90_020)
     found = status({0: responses(0, 1_010, first), 1: responses(1, 1_010, second)}, verdicts)
     assert (found.waits_for, [one.rounds_behind for one in found.answering]) == ("shard 0", [1, 0])
     assert [one.answered for one in found.answering] == [FIRST.end, SECOND.end]
 
 
 def test_a_closed_round_and_a_service_without_rounds_wait_for_nothing() -> None:
-    over = status({}, [*VERDICTS, said(KIND_OUTCOME, TWO, SECOND, 91_000)], log_end=12)
+    over = status({}, [*VERDICTS, message(KIND_OUTCOME, TWO, SECOND, 91_000)], log_end=12)
     assert (over.waits_for, over.record, over.records_behind, over.outcome_seconds) == ("", 12, 0, 9.0)
     none = status({}, [], log_end=3)
     assert (none.shards, none.round, none.records_behind) == (0, None, 3)
@@ -127,7 +130,7 @@ def test_a_closed_round_and_a_service_without_rounds_wait_for_nothing() -> None:
 
 
 def test_the_status_names_a_missing_resolver_and_a_recreated_log() -> None:
-    alone, over = ServiceMembers(2, 0, 431), [*VERDICTS, said(KIND_OUTCOME, TWO, SECOND, 91_000)]
+    alone, over = ServiceMembers(2, 0, 431), [*VERDICTS, message(KIND_OUTCOME, TWO, SECOND, 91_000)]
     for log_end, verdicts, waits_for in (
         (20, over, "a resolver: none is running"),
         (12, over, ""),
@@ -149,15 +152,15 @@ def test_new_shards_show_their_rate_and_the_time_left() -> None:
     def filled(number: int, record: int, time_ms: int, is_ready: bool = False) -> TimedMessage:
         place = LogPlace(record, 0)
         body = write_fill_progress(FillProgress(is_ready, 0))
-        return said(KIND_FILL_PROGRESS, Share(number, 3), RoundRange(place, place, 0, 0, 0), time_ms, body)
+        return message(KIND_FILL_PROGRESS, Share(number, 3), RoundRange(place, place, 0, 0, 0), time_ms, body)
 
-    asked = said(KIND_RESIZE, TWO, SECOND, 90_000, write_resize(Resize(ResizeEvent.REQUESTED, 3, 1)))
+    request = message(KIND_RESIZE, TWO, SECOND, 90_000, write_resize(Resize(ResizeEvent.REQUESTED, 3, 1)))
     matches = {
         0: [filled(0, 12, 98_000), *responses(0, 1_010), filled(0, 12, 99_000, True)],
         1: [filled(1, 2, 97_000), filled(1, 10, 99_000)],
         2: [filled(2, 2, 1_000)],
     }
-    found = status(matches, [*VERDICTS, asked])
+    found = status(matches, [*VERDICTS, request])
     assert (found.shards, found.requested, len(found.answering)) == (2, 3, 2)
     assert status_lines(found)[0] == "shards       2; a resize to 3 is under way, 1 of 3 new shards are ready"
     assert status_lines(found)[-3:] == [

@@ -1,4 +1,4 @@
-"""A commit asks in one order, and a commit without an answer holds nothing up after a hand-over."""
+"""A commit requests in one order, and a commit without a response holds nothing up after a hand-over."""
 
 import asyncio
 import threading
@@ -25,18 +25,18 @@ PARTITION = TopicPartition("pages", 0)
 
 
 class SilentProducer:
-    """A producer that was stopped in the middle of a transaction: aiokafka never answers what waits for it."""
+    """A producer that was stopped in the middle of a transaction: aiokafka resolves no future that waits for it."""
 
     def __init__(self, sends_offsets: bool = True) -> None:
         self._sends_offsets = sends_offsets
-        self.asked = asyncio.Event()
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
+        self.requested = asyncio.Event()
 
     async def begin_transaction(self) -> None:
         pass
 
     async def send_batch(self, *_: object, **__: object) -> asyncio.Future[None]:
-        self.asked.set()
+        self.requested.set()
         return asyncio.get_running_loop().create_future()
 
     async def send_offsets_to_transaction(self, *_: object) -> None:
@@ -97,7 +97,7 @@ async def test_an_unanswered_commit_frees_its_batches_when_the_partition_is_hand
     owned.producer = producer = SilentProducer()
     for _ in range(3):
         committer.submit(batch_of(owned))
-    await producer.asked.wait()
+    await producer.requested.wait()
     assert not finished
     owned.lose()
     assert await owned.drained(SECONDS)
@@ -120,8 +120,8 @@ async def test_a_fenced_producer_reopens_the_partition_though_deliveries_stay_un
     assert len(finished) == 1
 
 
-class AnsweringProducer:
-    """Writes down what it is asked. It answers each delivery a moment later, with `failure` where there is one."""
+class ConfirmingProducer:
+    """Records its calls. It confirms each delivery a moment later, with `failure` where there is one."""
 
     def __init__(self, steps: list[str], failure: Exception | None) -> None:
         self._steps = steps
@@ -133,10 +133,10 @@ class AnsweringProducer:
 
     async def send_batch(self, *_: object, **__: object) -> asyncio.Future[None]:
         delivery = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_later(0.02, self._answer, delivery)
+        asyncio.get_running_loop().call_later(0.02, self._respond, delivery)
         return delivery
 
-    def _answer(self, delivery: asyncio.Future[None]) -> None:
+    def _respond(self, delivery: asyncio.Future[None]) -> None:
         self._steps.append("delivered" if self._failure is None else "not delivered")
         self.answered.set()
         if self._failure is None:
@@ -151,7 +151,7 @@ class AnsweringProducer:
         self._steps.append("commit")
 
 
-class AnsweringConsumer:
+class ConfirmingConsumer:
     """Writes down the offsets that are committed without a transaction."""
 
     def __init__(self, steps: list[str]) -> None:
@@ -172,12 +172,12 @@ async def steps_of(
     reopened, finished = Reopened(), list[None]()
     settings = Settings.model_validate({"service": {"guarantee": guarantee}})
     partitions, builder = cast("Partitions", reopened), cast("OutputBuilder", OneBatch())
-    consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
+    consumer = cast("AIOKafkaConsumer", ConfirmingConsumer(steps))
     committer = Committer(
         settings, consumer, partitions, builder, Metrics(), lambda: finished.append(None), start_alone
     )
     owned = OwnedPartition(PARTITION)
-    owned.producer = AnsweringProducer(steps, failure)
+    owned.producer = ConfirmingProducer(steps, failure)
     batch = batch_of(owned)
     if stale:
         owned.begin_opening()
@@ -235,7 +235,7 @@ async def test_a_partition_without_a_producer_was_handed_over_and_commits_nothin
 
 
 class SlowGroup:
-    """A consumer whose group answers offset commits when `responses` is set, with `failure` if there is one."""
+    """A consumer whose group confirms offset commits when `responses` is set, with `failure` if there is one."""
 
     def __init__(self, steps: list[str], failure: Exception | None) -> None:
         self._steps, self._failure = steps, failure
@@ -263,7 +263,7 @@ async def test_at_least_once_sends_the_next_pages_while_an_offset_is_committed(f
         settings, consumer, partitions, builder, Metrics(), lambda: finished.append(None), start_alone
     )
     owned = OwnedPartition(PARTITION)
-    owned.producer = producer = AnsweringProducer(steps, None)
+    owned.producer = producer = ConfirmingProducer(steps, None)
     for offset in (7, 8, 9):
         producer.answered.clear()
         committer.submit(batch_of(owned, offset))
@@ -285,10 +285,10 @@ async def test_at_least_once_sends_the_next_pages_while_an_offset_is_committed(f
 async def test_slices_that_waited_together_are_committed_up_to_the_last_of_them() -> None:
     steps: list[str] = []
     partitions, builder = cast("Partitions", Reopened()), cast("OutputBuilder", OneBatch())
-    consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
+    consumer = cast("AIOKafkaConsumer", ConfirmingConsumer(steps))
     committer = Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: None, start_alone)
     owned = OwnedPartition(PARTITION)
-    owned.producer = AnsweringProducer(steps, None)
+    owned.producer = ConfirmingProducer(steps, None)
     for offset in (7, 8, 9):
         committer.submit(batch_of(owned, offset))
     assert await owned.drained(5)
@@ -306,10 +306,10 @@ async def test_a_group_commit_holds_no_more_than_can_be_sent_within_its_time_out
     assert most_bytes(60_000, 4_000) == 3 * 2**20
     steps: list[str] = []
     partitions, builder = cast("Partitions", Reopened()), cast("OutputBuilder", OneBatch())
-    consumer = cast("AIOKafkaConsumer", AnsweringConsumer(steps))
+    consumer = cast("AIOKafkaConsumer", ConfirmingConsumer(steps))
     committer = Committer(Settings(), consumer, partitions, builder, Metrics(), lambda: None, start_alone)
     owned = OwnedPartition(PARTITION)
-    owned.producer = AnsweringProducer(steps, None)
+    owned.producer = ConfirmingProducer(steps, None)
     owned.begin_slice()  # Nothing is committed before all five wait.
     committer._waiting[owned] = [(batch, batch.slices[0]) for batch in (batch_of(owned, n, 12) for n in range(5))]
     await committer._commit_partition(owned)

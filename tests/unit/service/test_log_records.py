@@ -183,13 +183,13 @@ async def test_a_log_that_holds_the_records_of_a_round_is_waited_for(
     monkeypatch.setattr(log_records, "LOST_SECONDS", 0.02)
     end = AsyncMock(return_value=9)
 
-    async def asked_again() -> bool:
+    async def requested_again() -> bool:
         return end.await_count > 2
 
     monkeypatch.setattr(follower, "end", end)
     async with followed(9 * PAGES) as (records, _):
         waiting = asyncio.create_task(records.until(2))
-        await wait_until_async(asked_again, SECONDS, "the log's end to be asked for again")
+        await wait_until_async(requested_again, SECONDS, "the log's end to be requested again")
         assert not waiting.done()
         follower.append(2)
         await asyncio.wait_for(waiting, 10)

@@ -38,7 +38,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def asked(commits: OffsetCommits, offsets: dict[int, int]) -> list[asyncio.Task[None]]:
+async def committing(commits: OffsetCommits, offsets: dict[int, int]) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(commits.commit(PARTITIONS[number], offset)) for number, offset in offsets.items()]
     await settled()
     return tasks
@@ -58,8 +58,8 @@ def commits(consumer: Consumer) -> OffsetCommits:
 async def test_what_comes_while_a_request_is_on_its_way_goes_in_the_next_one(
     consumer: Consumer, commits: OffsetCommits
 ) -> None:
-    (first,) = await asked(commits, {0: 5})
-    others = await asked(commits, {1: 7, 2: 9})
+    (first,) = await committing(commits, {0: 5})
+    others = await committing(commits, {1: 7, 2: 9})
     assert consumer.requests == [{PARTITIONS[0]: 5}]
     consumer.responses[0].set_result(None)
     await settled()
@@ -72,8 +72,8 @@ async def test_what_comes_while_a_request_is_on_its_way_goes_in_the_next_one(
 
 @pytest.mark.asyncio
 async def test_a_failed_request_is_told_to_its_own_waiters_alone(consumer: Consumer, commits: OffsetCommits) -> None:
-    (first,) = await asked(commits, {0: 5})
-    (second,) = await asked(commits, {1: 7})
+    (first,) = await committing(commits, {0: 5})
+    (second,) = await committing(commits, {1: 7})
     consumer.responses[0].set_exception(CommitFailedError())
     await settled()
     with pytest.raises(CommitFailedError):
@@ -84,8 +84,8 @@ async def test_a_failed_request_is_told_to_its_own_waiters_alone(consumer: Consu
 
 @pytest.mark.asyncio
 async def test_a_partition_of_another_worker_fails_alone(consumer: Consumer, commits: OffsetCommits) -> None:
-    (first,) = await asked(commits, {0: 5})
-    own, lost = await asked(commits, {1: 7, 2: 9})
+    (first,) = await committing(commits, {0: 5})
+    own, lost = await committing(commits, {1: 7, 2: 9})
     consumer.assigned.remove(PARTITIONS[2])
     consumer.responses[0].set_result(None)
     await settled()
@@ -98,7 +98,7 @@ async def test_a_partition_of_another_worker_fails_alone(consumer: Consumer, com
 
 @pytest.mark.asyncio
 async def test_a_waiter_that_gives_up_takes_no_other_along(consumer: Consumer, commits: OffsetCommits) -> None:
-    gives_up, stays = await asked(commits, {0: 5, 1: 7})
+    gives_up, stays = await committing(commits, {0: 5, 1: 7})
     gives_up.cancel()
     await settled()
     consumer.responses[0].set_result(None)
@@ -108,8 +108,8 @@ async def test_a_waiter_that_gives_up_takes_no_other_along(consumer: Consumer, c
 
 @pytest.mark.asyncio
 async def test_an_unanswered_request_ends_with_the_worker(consumer: Consumer, commits: OffsetCommits) -> None:
-    (first,) = await asked(commits, {0: 5})
-    (second,) = await asked(commits, {1: 7})
+    (first,) = await committing(commits, {0: 5})
+    (second,) = await committing(commits, {1: 7})
     assert not consumer.responses[0].done()
     await asyncio.wait_for(commits.close(), 10)
     for task in (first, second):
@@ -121,11 +121,11 @@ async def test_an_unanswered_request_ends_with_the_worker(consumer: Consumer, co
 async def test_an_offset_that_was_given_up_is_not_sent_when_the_partition_is_back(
     consumer: Consumer, commits: OffsetCommits
 ) -> None:
-    (slow,) = await asked(commits, {1: 5})
-    (given_up,) = await asked(commits, {0: 100})
+    (slow,) = await committing(commits, {1: 5})
+    (given_up,) = await committing(commits, {0: 100})
     given_up.cancel()
     await settled()
-    (other,) = await asked(commits, {2: 9})
+    (other,) = await committing(commits, {2: 9})
     consumer.responses[0].set_result(None)
     await settled()
     assert consumer.requests == [{PARTITIONS[1]: 5}, {PARTITIONS[2]: 9}]

@@ -56,7 +56,7 @@ def log_of(records: int, pages: int) -> list[tuple[int, Any]]:
     return [(number, decode(encode(some, bytes(16), number, DIGEST))) for number in range(records)]
 
 
-def heard(kind: int, shard: int, range_: Any, checksum: int = 0, body: bytes = b"") -> RoundMessage:
+def message(kind: int, shard: int, range_: Any, checksum: int = 0, body: bytes = b"") -> RoundMessage:
     return RoundMessage(RoundRecord(kind, DIGEST, Share(shard, 2), range_, body), "matches", 0, checksum)
 
 
@@ -152,12 +152,12 @@ def test_a_page_of_which_too_much_is_to_be_said_is_spared(setup: Setup) -> None:
     opened = setup.named()
     for _ in range(2):
         # Another shard says the same of it before it hears that the page is spared.
-        setup.steps.responses.add(heard(KIND_TOO_LARGE, 0, opened.range))
+        setup.steps.responses.add(message(KIND_TOO_LARGE, 0, opened.range))
         assert setup.steps.responses.too_large(opened.range)
         setup.run(setup.steps._make_smaller(opened, "the response of a shard"))
         assert not setup.steps.responses.too_large(opened.range)
-    told = [one for one in setup.published if one.kind == KIND_POISON_ROWS]
-    assert len(told) == 1
+    reports = [one for one in setup.published if one.kind == KIND_POISON_ROWS]
+    assert len(reports) == 1
     assert opened.round.excluded == (0,)
     assert "exceeds" in opened.errors[0]
 
@@ -192,25 +192,25 @@ def test_a_shard_that_has_not_walked_under_the_guess_that_counts_is_waited_for(s
     pages, responses = len(opened.round.signatures), setup.steps.responses
     first, better = (Speculation(np.full(pages, indexed), no_flags()) for indexed in (False, True))
 
-    def walks(shard: int, speculation: Any) -> Any:
+    def resolutions(shard: int, speculation: Any) -> Any:
         found = SimpleNamespace(rows=np.empty(0, np.int64))
-        told = RoundRecord(KIND_RESOLUTIONS, DIGEST, Share(shard, 2), opened.range, b"")
-        return cast("Any", SimpleNamespace(record=told, resolutions_of=lambda _: (found, speculation)))
+        record = RoundRecord(KIND_RESOLUTIONS, DIGEST, Share(shard, 2), opened.range, b"")
+        return cast("Any", SimpleNamespace(record=record, resolutions_of=lambda _: (found, speculation)))
 
-    met = [heard(KIND_CANDIDATES, shard, opened.range, 7 + shard) for shard in range(2)]
+    met = [message(KIND_CANDIDATES, shard, opened.range, 7 + shard) for shard in range(2)]
     for one in met:
         responses.add(one)
     assert setup.run(setup.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0, 1], "nobody has confirmed"
-    said = write_confirmations(
+    confirmations = write_confirmations(
         ShardConfirmations(np.empty(0, np.uint8), np.empty(0, np.int64), {}, None), combined_checksum(met), 0
     )
     for shard in range(2):
-        responses.add(heard(KIND_CONFIRMATIONS, shard, opened.range, body=said))
+        responses.add(message(KIND_CONFIRMATIONS, shard, opened.range, body=confirmations))
     opened.shard_candidates, opened.speculation = [cast("Any", None)] * 2, better
     for shard in range(2):
-        responses.add(walks(shard, first))
-    responses.add(walks(1, better))
+        responses.add(resolutions(shard, first))
+    responses.add(resolutions(1, better))
     assert setup.run(setup.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0], "it has walked under the first guess alone"
 
@@ -235,8 +235,8 @@ def test_who_is_waited_for_is_news_once_and_again_when_it_is_another(setup: Setu
 async def test_a_resolver_names_the_shards_that_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     resolver = Resolver(SETTINGS, ResolverWork(SETTINGS, scheme_in_scope(SETTINGS)), Metrics(), Heartbeats())
     lines = list[Any]()
-    told = SimpleNamespace(warning=lambda _, missing: lines.append(missing), info=lines.append)
-    monkeypatch.setattr(resolver_loop, "logger", lambda: told)
+    logger = SimpleNamespace(warning=lambda _, missing: lines.append(missing), info=lines.append)
+    monkeypatch.setattr(resolver_loop, "logger", lambda: logger)
     for shards, is_news in (([1], True), ([1], False), ([0], True)):
         resolver._observe(MissingShards(shards, 60.0, is_news))
     assert lines == [[1], [0]]
@@ -279,12 +279,12 @@ def test_a_round_waits_anew_for_each_thing_that_shards_are_to_say(setup: Setup) 
             missing=lambda *_: [], candidates=lambda _: [], confirmed=lambda _: [], resolution=lambda _: {}
         ),
     )
-    said = {
+    results = {
         "shard_candidates": [None],
         "first_speculation": Speculation(np.zeros(4, np.bool_), no_flags()),
         "resolutions_under": {},
     }
-    setup.steps._work = cast("Any", SimpleNamespace(by_host=True, **{k: lambda *_, v=v: v for k, v in said.items()}))
+    setup.steps._work = cast("Any", SimpleNamespace(by_host=True, **{k: lambda *_, v=v: v for k, v in results.items()}))
     assert setup.run(setup.steps.outcome(opened)) is None
     assert list(opened.awaited) == [0]
     assert opened.waits_since == 60

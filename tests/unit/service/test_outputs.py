@@ -191,7 +191,7 @@ async def test_a_page_is_judged_only_if_its_output_can_hold_it_with_any_verdict(
 
 @pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 async def test_what_a_topic_compresses_itself_is_sent_as_the_topic_has_it(codec: str) -> None:
-    """The broker compresses anew what comes otherwise, and refuses what is then too large, which ends every worker."""
+    """The broker compresses other batches again, and refuses those that are then too large, which ends every worker."""
     topic = {"compression.type": codec}
     outputs, counts = outputs_of(b"<p>small</p>", b"<p>the same word again</p>" * LIMIT, config=topic)
     number = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}[codec]

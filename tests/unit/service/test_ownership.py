@@ -65,11 +65,11 @@ async def test_a_legal_move_is_made_and_drops_what_is_in_flight_where_it_must(be
 @pytest.mark.parametrize(("before", "after"), ILLEGAL, ids=name)
 async def test_an_illegal_move_is_refused_and_changes_nothing(before: Phase, after: Phase) -> None:
     owned = partition_in(before)
-    held = (owned.epoch, owned.seek_to, owned.dropped)
+    fields = (owned.epoch, owned.seek_to, owned.dropped)
     with pytest.raises(IllegalMove, match=f"pages/3 cannot move from {before.name} to {after.name}"):
         MOVE[after](owned)
     assert owned.phase is before
-    assert (owned.epoch, owned.seek_to, owned.dropped) == held
+    assert (owned.epoch, owned.seek_to, owned.dropped) == fields
 
 
 async def test_a_page_is_taken_only_between_a_seek_and_what_ends_it() -> None:

@@ -22,16 +22,16 @@ PARTITION = TopicPartition("pages", 3)
 
 
 class Broker:
-    """Producers and consumer in one; writes down what it is asked.
+    """Producers and consumer in one; records the calls.
 
-    slow: holds producers up while they start  asked: set once the committed offset was read
+    slow: holds producers up while they start  requested: set once the committed offset was read
     """
 
     def __init__(self, committed: int | None) -> None:
         self.steps: list[str] = []
         self.slow = asyncio.Event()
         self.slow.set()
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.paused: set[TopicPartition] = set()
         self._committed = committed
 
@@ -60,7 +60,7 @@ class Broker:
     async def committed(self, partition: TopicPartition) -> int | None:
         assert partition == PARTITION
         self.steps.append("committed")
-        self.asked.set()
+        self.requested.set()
         return self._committed
 
     def assignment(self) -> set[TopicPartition]:
@@ -71,8 +71,8 @@ class Broker:
 
     async def opened(self) -> None:
         """Wait until an opening has ended, and forget it."""
-        await self.asked.wait()
-        self.asked.clear()
+        await self.requested.wait()
+        self.requested.clear()
         await asyncio.sleep(0)
 
 
@@ -422,8 +422,8 @@ async def test_beginnings_that_wait_are_committed_together_and_all_hear_of_an_er
                 raise KafkaTimeoutError
 
     class EdgesOfAll(Edges):
-        async def beginning_offsets(self, asked: list[TopicPartition]) -> dict[TopicPartition, int]:
-            return dict.fromkeys(asked, 5)
+        async def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(partitions, 5)
 
     async def unknown(_: TopicPartition) -> bool:
         return False

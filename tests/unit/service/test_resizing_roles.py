@@ -20,8 +20,8 @@ def ask(shards: int, offset: int, number: int = 0) -> RoundMessage:
     )
 
 
-def filled(number: int, time_ms: int, is_ready: bool = True, shards: int = 2, next_told: int = 5) -> RoundMessage:
-    body = write_fill_progress(FillProgress(is_ready, next_told))
+def filled(number: int, time_ms: int, is_ready: bool = True, shards: int = 2, next_offset: int = 5) -> RoundMessage:
+    body = write_fill_progress(FillProgress(is_ready, next_offset))
     return RoundMessage(
         RoundRecord(KIND_FILL_PROGRESS, bytes(16), Share(number, shards), NOWHERE, body), "matches", 100, 0, time_ms
     )
@@ -42,7 +42,7 @@ def test_the_new_shards_take_over_when_all_are_ready_of_late() -> None:
     resizing.take(filled(0, 1000))
     resizing.take(filled(1, 1000, is_ready=False))
     resizing.take(filled(1, 1000, shards=3))
-    resizing.take(filled(1, 1000, next_told=4))
+    resizing.take(filled(1, 1000, next_offset=4))
     assert not resizing.due(1000), "one lags, is of another number, or had not read the request"
     resizing.take(filled(1, 2000))
     assert resizing.due(1000 + READY_MS)
@@ -58,7 +58,7 @@ def test_reports_that_a_frozen_resolver_reads_late_count_by_their_record_time() 
     resizing = growing()
     for number in range(2):
         resizing.take(filled(number, 1000))
-    assert not resizing.due(1001 + READY_MS), "they are heard now, and were written long ago"
+    assert not resizing.due(1001 + READY_MS), "they are received now, and were written long ago"
 
 
 def test_an_end_of_the_resize_forgets_who_was_ready() -> None:

@@ -108,11 +108,11 @@ async def test_a_resolver_keeps_a_fetch_that_is_on_its_way_and_waits_anew_for_pa
 ) -> None:
     """A fetch that is cut off would lose what it has read."""
     resolver = Resolver(Settings(), cast("Any", None), Metrics(), Heartbeats())
-    said, came, fetches, waits = asyncio.Event(), asyncio.Event(), list[int](), list[int]()
+    fetch_fails, came, fetches, waits = asyncio.Event(), asyncio.Event(), list[int](), list[int]()
 
     async def fetch() -> None:
         fetches.append(1)
-        await said.wait()
+        await fetch_fails.wait()
         raise BrokerTrouble("kafka", "is away")
 
     async def first_from(_: int) -> None:
@@ -126,19 +126,19 @@ async def test_a_resolver_keeps_a_fetch_that_is_on_its_way_and_waits_anew_for_pa
     assert not await resolver._rest()
     assert (len(fetches), len(waits)) == (1, 2)
     came.clear()
-    said.set()
+    fetch_fails.set()
     assert await resolver._rest()
     with pytest.raises(BrokerTrouble):
         await resolver._fetch()
     assert resolver._hearing is None
-    said.clear()
+    fetch_fails.clear()
     came.set()
     await resolver._rest()
     await resolver._close()
 
 
-class Answers:
-    """What the HTTP port asks. `work` ends with an error."""
+class FailingJudge:
+    """A judge of the HTTP port. `work` ends with an error."""
 
     known_pages = 0
 
@@ -159,16 +159,16 @@ class Answers:
 
 @pytest.mark.timeout(30)
 async def test_an_http_port_that_can_no_longer_judge_ends_with_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would otherwise take requests and never answer them."""
-    responses = Answers()
+    """It would otherwise take requests and never respond."""
+    judge = FailingJudge()
 
     async def serve(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(server, "JudgeThread", lambda *_: responses)
+    monkeypatch.setattr(server, "JudgeThread", lambda *_: judge)
     monkeypatch.setattr(server._Server, "serve", serve)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         with pytest.raises(StateError, match="is broken"):
             await server._serve(ServeSettings(), listening, cast("Any", None), 1, adds=False, refreshes=False)
-    assert responses.closed
+    assert judge.closed

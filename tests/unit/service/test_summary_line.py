@@ -8,7 +8,7 @@ from spotsieve.stream.observe.metrics import Metrics
 from spotsieve.stream.service.run import ServiceSummary
 
 
-def said(summary: ServiceSummary) -> dict[str, object]:
+def line_of(summary: ServiceSummary) -> dict[str, object]:
     with structlog.testing.capture_logs() as lines:
         summary.log()
     (line,) = lines
@@ -19,7 +19,7 @@ def test_the_first_summary_line_warns_where_no_message_is_a_page() -> None:
     metrics = Metrics()
     summary = ServiceSummary(metrics, structlog.stdlib.get_logger("test"))
     metrics.dead_letters.labels(RejectReason.NOT_JSON.value).inc(200)
-    line = said(summary)
+    line = line_of(summary)
     assert (line["log_level"], line["rejected"], line["rejected_share"]) == ("warning", 200, 1.0)
     assert line["rejected_most"] == "not_json"
     assert "input.format (html: the message is the page itself)" in str(line["advice"])
@@ -30,7 +30,7 @@ def test_a_tenth_is_not_too_much_and_a_line_counts_only_what_came_since_the_last
     summary = ServiceSummary(metrics, structlog.stdlib.get_logger("test"))
     metrics.pages.labels(Kind.NOVEL.name.lower(), Reason.NO_MATCH.label).inc(90)
     metrics.dead_letters.labels(RejectReason.NO_BODY.value).inc(10)
-    assert said(summary)["log_level"] == "info"
+    assert line_of(summary)["log_level"] == "info"
     metrics.dead_letters.labels(RejectReason.NO_BODY.value).inc(1)
-    assert "input.fields.body" in str(said(summary)["advice"])
-    assert said(summary)["rejected"] == 0
+    assert "input.fields.body" in str(line_of(summary)["advice"])
+    assert line_of(summary)["rejected"] == 0

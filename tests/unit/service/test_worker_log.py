@@ -39,7 +39,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.offsets = asyncio.Queue[int]()
-        self.told = asyncio.Queue[list[RoundMessage]]()
+        self.batches = asyncio.Queue[list[RoundMessage]]()
         self.checksum = 0
         self.written = b""
 
@@ -48,20 +48,20 @@ class Broker:
         return await self.offsets.get()
 
     async def fetch(self) -> list[RoundMessage]:
-        return await self.told.get()
+        return await self.batches.get()
 
     async def resolve(self, *records: int) -> None:
         for record in records:
             range_ = RoundRange(LogPlace(record, 0), LogPlace(record + 1, 0), FIRST, 0, NO_TIME)
             named = write_announcement(RoundAnnouncement(1, (), (0,), (AnnouncedRecord(record, PAGES, self.checksum),)))
-            self.told.put_nowait([_heard(KIND_RANGE, range_, named)])
-            self.told.put_nowait([_heard(KIND_OUTCOME, range_, write_outcome(RESOLVED))])
+            self.batches.put_nowait([_message(KIND_RANGE, range_, named)])
+            self.batches.put_nowait([_message(KIND_OUTCOME, range_, write_outcome(RESOLVED))])
         for _ in range(2 * len(records) + 1):
             # The follower takes one of them in at each turn of the event loop.
             await asyncio.sleep(0)
 
 
-def _heard(kind: int, range_: RoundRange, body: bytes) -> RoundMessage:
+def _message(kind: int, range_: RoundRange, body: bytes) -> RoundMessage:
     return RoundMessage(RoundRecord(kind, bytes(16), Share(0, 1), range_, body), "verdicts", 0, 0)
 
 

@@ -59,27 +59,31 @@ def test_a_look_up_names_the_original_and_remembers_nothing(asking: HttpPort) ->
     copy = {"url": "https://copy.example/", "body": f"<h2>A note</h2><p>{article(1)}</p>"}
     other = {"url": "https://other.example/", "body": f"<p>{article(77)}</p>"}
     for _ in range(2):
-        status, told = asking.ask("/v1/lookup", copy)
-        assert (status, told["known"], told["verdict"], told["reason"]) == (200, True, "duplicate", "contained")
-        assert (told["id"], told["duplicate_of"], told["original_url"]) == (copy["url"], "p1", "https://example.com/1")
-        assert 0.9 < told["score"] <= 1
-        status, told = asking.ask("/v1/lookup", other)
-        assert (status, told["known"], told["verdict"], told["duplicate_of"]) == (200, False, "novel", None)
+        status, found = asking.ask("/v1/lookup", copy)
+        assert (status, found["known"], found["verdict"], found["reason"]) == (200, True, "duplicate", "contained")
+        assert (found["id"], found["duplicate_of"], found["original_url"]) == (
+            copy["url"],
+            "p1",
+            "https://example.com/1",
+        )
+        assert 0.9 < found["score"] <= 1
+        status, found = asking.ask("/v1/lookup", other)
+        assert (status, found["known"], found["verdict"], found["duplicate_of"]) == (200, False, "novel", None)
 
 
 def test_a_body_that_is_a_list_is_joined_by_line_ends(asking: HttpPort) -> None:
     page = {"url": "https://list.example/", "body": ["<h2>A note</h2>", *f"<p>{article(1)}</p>".split(" ", 5)]}
     joined = page | {"body": "\n".join(page["body"])}
-    status, told = asking.ask("/v1/lookup", page)
-    assert (status, told) == asking.ask("/v1/lookup", joined)
-    assert told["duplicate_of"] == "p1"
+    status, found = asking.ask("/v1/lookup", page)
+    assert (status, found) == asking.ask("/v1/lookup", joined)
+    assert found["duplicate_of"] == "p1"
 
 
 def test_bytes_in_base64_are_read_in_their_character_set(asking: HttpPort) -> None:
     body = base64.b64encode(f"<p>é {article(2)}</p>".encode("latin-1")).decode()
     page = {"id": 7, "url": "", "body_base64": body, "content_type": "text/html; charset=latin-1", "status": 200}
-    status, told = asking.ask("/v1/lookup", page)
-    assert (status, told["id"], told["duplicate_of"]) == (200, "7", "p2")
+    status, found = asking.ask("/v1/lookup", page)
+    assert (status, found["id"], found["duplicate_of"]) == (200, "7", "p2")
 
 
 def test_a_batch_has_the_verdicts_of_the_filter_in_its_order(
@@ -88,16 +92,16 @@ def test_a_batch_has_the_verdicts_of_the_filter_in_its_order(
     filter_json(capsys, crawl, "--verdicts", tmp_path / "v.jsonl")
     status, first = adding.ask("/v1/add/batch", {"pages": pages_of(crawl)})
     assert status == 200
-    told = [{name: value for name, value in one.items() if name != "known"} for one in first["verdicts"]]
-    assert told == read_json(tmp_path / "v.jsonl")
+    rows = [{name: value for name, value in one.items() if name != "known"} for one in first["verdicts"]]
+    assert rows == read_json(tmp_path / "v.jsonl")
     assert [one["known"] for one in first["verdicts"]] == [False, False, True, False, True]
 
-    # Sent again, as after an answer that was lost: the same verdicts, and now the state has them all.
+    # Sent again, as after a response that was lost: the same verdicts, and now the state has them all.
     status, again = adding.ask("/v1/add/batch", {"pages": pages_of(crawl)})
     assert [one["verdict"] for one in again["verdicts"]] == [one["verdict"] for one in first["verdicts"]]
     assert [one["known"] for one in again["verdicts"]] == [True, True, True, False, True]
-    status, asked = adding.ask("/v1/lookup/batch", {"pages": pages_of(crawl)})
-    assert asked == again
+    status, looked_up = adding.ask("/v1/lookup/batch", {"pages": pages_of(crawl)})
+    assert looked_up == again
     assert adding.ask("/v1/lookup/batch", {"pages": []}) == (200, {"verdicts": []})
 
 
@@ -145,10 +149,10 @@ def test_what_was_added_is_known_to_the_next_request(adding: HttpPort) -> None:
 def test_a_bad_request_is_told_what_to_change(
     asking: HttpPort, path: str, body: object, headers: dict[str, str], status: int, says: str
 ) -> None:
-    got, told = asking.ask(path, body, headers)
-    assert (got, list(told)) == (status, ["error"])
-    assert says in told["error"]
-    assert "\n" not in told["error"]
+    got, found = asking.ask(path, body, headers)
+    assert (got, list(found)) == (status, ["error"])
+    assert says in found["error"]
+    assert "\n" not in found["error"]
 
 
 def test_a_body_that_does_not_come_or_never_ends_is_refused(asking: HttpPort) -> None:
@@ -294,8 +298,8 @@ def test_the_port_answers_while_its_state_is_opened_and_stops_without_it(tmp_pat
                 wait_until(lambda: not _closed(port), SECONDS, "the port to listen")
                 assert port.ask("/healthz") == (200, "ok\n")
                 assert port.ask("/readyz") == (503, "the state is being opened\n")
-                status, told = port.ask("/v1/lookup", page)
-                assert (status, told["error"]) == (503, "the state is being opened; retry in a second")
+                status, found = port.ask("/v1/lookup", page)
+                assert (status, found["error"]) == (503, "the state is being opened; retry in a second")
                 owner.process.send_signal(signal.SIGCONT)
                 wait_until(lambda: port.ask("/readyz")[0] == 200, SECONDS, "the state to be open")
                 assert port.ask("/v1/lookup", page)[1]["known"] is True

@@ -1,4 +1,4 @@
-"""What docs/integrations.md prints of the HTTP port is what it answers, with the defaults that it names."""
+"""What docs/integrations.md prints of the HTTP port is what it returns, with the defaults that it names."""
 
 import json
 import re

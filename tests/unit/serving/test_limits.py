@@ -179,8 +179,8 @@ def test_look_ups_are_answered_while_more_hostile_connections_come_than_there_ma
         assert attacking.stdout.readline() == "ready\n"
         answered = 0
         while attacking.poll() is None:
-            status, told = port.ask("/v1/lookup", PAGE)
-            assert (status, told["duplicate_of"]) == (200, "p1")
+            status, found = port.ask("/v1/lookup", PAGE)
+            assert (status, found["duplicate_of"]) == (200, "p1")
             answered += 1
         assert int(attacking.stdout.read()) >= connections
     assert answered >= 5
@@ -219,9 +219,9 @@ def test_silent_connections_of_the_same_client_make_room_for_new_ones(port: Http
 def test_a_port_on_loopback_answers_only_to_its_own_names(
     port: HttpPort, headers: dict[str, str], status: int, path: str
 ) -> None:
-    got, told = port.ask(path, PAGE if path == "/v1/lookup" else None, {**JSON, **headers})
+    got, found = port.ask(path, PAGE if path == "/v1/lookup" else None, {**JSON, **headers})
     assert got == status
-    assert status == 200 or "serve.allowed_hosts" in told["error"]
+    assert status == 200 or "serve.allowed_hosts" in found["error"]
 
 
 def test_further_names_are_a_setting_and_other_addresses_accept_any_name_without_it() -> None:
@@ -552,13 +552,13 @@ def test_texts_with_braces_quotes_and_backslashes_are_counted_as_texts() -> None
 
 def test_deep_nesting_is_refused_while_parsing(port: HttpPort) -> None:
     for opening in (b"[", b'{"pages":['):
-        status, told = port.ask("/v1/lookup/batch", opening * 100_000)
+        status, found = port.ask("/v1/lookup/batch", opening * 100_000)
         assert status in {400, 413, 422}
-        assert "error" in told
+        assert "error" in found
 
 
 def test_one_wrong_value_of_many_is_the_only_error(port: HttpPort) -> None:
     with ThreadPoolExecutor(1) as clients:
         body = b'{"url": "u", "body": [' + b"1," * 900_000 + b"1]}"
-        asked = clients.submit(port.ask, "/v1/lookup", body)
-        assert asked.result(SECONDS)[0] == 422
+        pending = clients.submit(port.ask, "/v1/lookup", body)
+        assert pending.result(SECONDS)[0] == 422

@@ -1,4 +1,4 @@
-"""The OpenAPI document is what the port does: generated requests, right and wrong, get the answers it describes."""
+"""The OpenAPI document is what the port does: generated requests, right and wrong, get the responses it describes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,9 +32,9 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpPort]:
 
 
 def test_the_document_names_every_path(port: HttpPort) -> None:
-    status, told = port.ask("/openapi.json")
-    assert (status, told) == (200, openapi_document(ServeSettings(), adds=True))
-    assert sorted(told["paths"]) == sorted(POSTS + GETS)
+    status, document = port.ask("/openapi.json")
+    assert (status, document) == (200, openapi_document(ServeSettings(), adds=True))
+    assert sorted(document["paths"]) == sorted(POSTS + GETS)
     assert [path for path in openapi_document(ServeSettings(), adds=False)["paths"] if "add" in path] == []
 
 
@@ -47,10 +47,10 @@ def test_the_document_of_a_port_with_a_token_lets_a_generated_client_send_it(tmp
         for path, operations in secured["paths"].items():
             for method, operation in operations.items():
                 body = None if method == "get" else {"url": "https://a.example/", "body": "<p>Some text."}
-                status, told = port.ask(path, body, method=method.upper())
+                status, document = port.ask(path, body, method=method.upper())
                 assert (status == 401) == ("security" in operation) == (path not in {"/healthz", "/readyz"}), path
                 assert str(status) in operation["responses"]
-                assert "error" in told or status == 200
+                assert "error" in document or status == 200
                 assert port.ask(path, body, {**JSON, "Host": "evil.example"}, method.upper())[0] == 403
                 assert "403" in operation["responses"]
                 login = {**JSON, "Authorization": f"Bearer {token}"}

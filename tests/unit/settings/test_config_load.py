@@ -172,9 +172,9 @@ def test_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(tmp_path: Path, text: str, wrong: str, near: str) -> None:
-    said = refusal(written(tmp_path, text))
-    assert said.startswith(f"{wrong} is not a setting")
-    assert f"did you mean {near}?" in said
+    message = refusal(written(tmp_path, text))
+    assert message.startswith(f"{wrong} is not a setting")
+    assert f"did you mean {near}?" in message
 
 
 def test_an_unknown_name_in_the_environment_or_a_flag_suggests_the_nearest_too() -> None:
@@ -189,8 +189,8 @@ def test_a_mistake_from_the_environment_names_its_variable() -> None:
 
 
 def test_a_value_where_a_section_belongs_is_told_in_the_words_of_the_file() -> None:
-    said = refusal(flags={"kafka": "x"})
-    assert said == "kafka is a section, not a setting, got 'x'; write [kafka], and below it NAME = VALUE"
+    message = refusal(flags={"kafka": "x"})
+    assert message == "kafka is a section, not a setting, got 'x'; write [kafka], and below it NAME = VALUE"
 
 
 def test_a_variable_with_single_underscores_is_not_read() -> None:
@@ -217,10 +217,10 @@ def test_a_name_like_nothing_points_to_the_example(tmp_path: Path) -> None:
 def test_a_wrong_value_is_told_with_name_rule_value_and_next_step(
     tmp_path: Path, text: str, name: str, value: str
 ) -> None:
-    said = refusal(written(tmp_path, text))
-    assert said.startswith(f"{name} ")
-    assert f"got {value}" in said
-    assert "; " in said
+    message = refusal(written(tmp_path, text))
+    assert message.startswith(f"{name} ")
+    assert f"got {value}" in message
+    assert "; " in message
 
 
 def test_a_scheme_that_is_only_named_has_its_own_defaults_and_what_is_given_wins(tmp_path: Path) -> None:
@@ -236,20 +236,20 @@ def test_without_a_name_the_settings_are_those_of_the_default_scheme(tmp_path: P
 
 
 def test_a_setting_of_another_scheme_is_refused_and_the_scheme_that_has_it_is_named(tmp_path: Path) -> None:
-    said = refusal(written(tmp_path, "[scheme]\nchain_length = 4\n"))
-    assert said.startswith(
+    message = refusal(written(tmp_path, "[scheme]\nchain_length = 4\n"))
+    assert message.startswith(
         "scheme.chain_length is not a setting of the scheme spotsieve, but of chain, imatch-s, spotsigs, spotsigs-lsh; "
     )
-    assert 'write name = "chain" in [scheme]' in said
-    said = refusal(environ={"SPOTSIEVE_SCHEME__MINIMA": "4"}, flags={"scheme.name": "chain"})
-    assert said.startswith(
+    assert 'write name = "chain" in [scheme]' in message
+    message = refusal(environ={"SPOTSIEVE_SCHEME__MINIMA": "4"}, flags={"scheme.name": "chain"})
+    assert message.startswith(
         "scheme.minima (from SPOTSIEVE_SCHEME__MINIMA) is not a setting of the scheme chain, but of "
     )
 
 
 def test_an_unknown_scheme_is_refused_with_all_names_and_the_nearest() -> None:
-    said = refusal(flags={"scheme.name": "chains"})
-    assert said == f"scheme.name must be one of {', '.join(SCHEMES)}, got 'chains'; did you mean chain?"
+    message = refusal(flags={"scheme.name": "chains"})
+    assert message == f"scheme.name must be one of {', '.join(SCHEMES)}, got 'chains'; did you mean chain?"
     assert "spotsieve config example" in refusal(flags={"scheme.name": "qqqq"})
     variable = {"SPOTSIEVE_SCHEME__NAME": "Chain"}
     assert refusal(environ=variable).startswith("scheme.name (from SPOTSIEVE_SCHEME__NAME) must be one of ")
@@ -272,9 +272,9 @@ def test_only_the_settings_of_the_scheme_that_is_chosen_are_those_of_a_state(nam
 
 
 def test_bad_toml_names_the_file_and_the_place(tmp_path: Path) -> None:
-    said = refusal(written(tmp_path, "[kafka\n"))
-    assert "spotsieve.toml" in said
-    assert "line 1" in said
+    message = refusal(written(tmp_path, "[kafka\n"))
+    assert "spotsieve.toml" in message
+    assert "line 1" in message
 
 
 def test_a_file_that_is_not_utf_8_is_no_toml(tmp_path: Path) -> None:
@@ -289,9 +289,9 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
 
 
 def test_a_list_that_is_none_shows_how_to_write_one() -> None:
-    said = refusal(environ={"SPOTSIEVE_SCHEME__NAME": "chain", "SPOTSIEVE_SCHEME__ANTECEDENTS": "the, a"})
-    assert said.startswith("SPOTSIEVE_SCHEME__ANTECEDENTS must be a JSON list, got 'the, a'")
-    assert '["a", "b"]' in said
+    message = refusal(environ={"SPOTSIEVE_SCHEME__NAME": "chain", "SPOTSIEVE_SCHEME__ANTECEDENTS": "the, a"})
+    assert message.startswith("SPOTSIEVE_SCHEME__ANTECEDENTS must be a JSON list, got 'the, a'")
+    assert '["a", "b"]' in message
 
 
 def test_a_setting_below_a_setting_is_refused(tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_the_guide_has_the_defaults_of_the_thresholds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         ({"scheme.name": "manku", "scheme.k": "8"}, "less than or equal to 7, got '8'; its default is 3;"),
         ({"scheme.name": "subhash", "scheme.k": "11"}, "less than or equal to 10, got '11'; its default is 3;"),
@@ -399,6 +399,6 @@ def test_the_guide_has_the_defaults_of_the_thresholds() -> None:
     ],
 )
 def test_an_impossible_parameter_is_told_with_its_rule_and_a_value_that_is_valid(
-    flags: dict[str, str], told: str
+    flags: dict[str, str], message: str
 ) -> None:
-    assert told in refusal(flags=flags)
+    assert message in refusal(flags=flags)

@@ -48,16 +48,16 @@ def entries_of(state: State) -> dict[int, bytes]:
 @pytest.mark.parametrize("seed", [8101, 8105, 8110])
 def test_an_entry_is_held_by_the_shard_of_its_number_and_that_of_its_host(seed: int) -> None:
     one, cluster = judged(seed)
-    every, held = entries_of(one.state), [entries_of(state) for state in cluster.states]
+    every, by_shard = entries_of(one.state), [entries_of(state) for state in cluster.states]
     for number, value in every.items():
         host = head_of_entry(b"", value).host
         wanted = {number % SHARDS, int(shards_of(np.array([host], np.uint64), SHARDS)[0])}
-        holders = {shard for shard, entries in enumerate(held) if number in entries}
-        # A page that is remembered for what it replaced is held once more; none is replaced here.
+        holders = {shard for shard, entries in enumerate(by_shard) if number in entries}
+        # A page that is remembered for what it replaced is stored once more; none is replaced here.
         assert holders == wanted
         # Each state numbers its sources by itself: bytes 2 and 3.
-        assert {entries[number][4:] for entries in held if number in entries} == {value[4:]}
-    assert sum(map(len, held)) < 2 * len(every)
+        assert {entries[number][4:] for entries in by_shard if number in entries} == {value[4:]}
+    assert sum(map(len, by_shard)) < 2 * len(every)
 
 
 @pytest.mark.parametrize("seed", [8101, 8105, 8110])
@@ -73,19 +73,22 @@ def test_shards_say_of_pairs_what_one_that_holds_all_entries_says(seed: int) -> 
             for state, share in zip(cluster.states, cluster.shares, strict=True)
         ]
         shard_candidates = [
-            find_shard_candidates(signatures, held, SCHEME, state, limits, share) for held, state, share in parts
+            find_shard_candidates(signatures, shard_reads, SCHEME, state, limits, share)
+            for shard_reads, state, share in parts
         ]
         reads = read_round(signatures, SCHEME, one.state, whole)
         by_all = confirm(round_, reads, shard_candidates, SCHEME, one.state, whole)
-        confirms = [confirm(round_, held, shard_candidates, SCHEME, state, share) for held, state, share in parts]
+        confirms = [
+            confirm(round_, shard_reads, shard_candidates, SCHEME, state, share) for shard_reads, state, share in parts
+        ]
         for shard, confirmed in enumerate(confirms):
             assert set((confirmed.numbers % SHARDS).tolist()) <= {shard}
             assert dict(confirmed.entries).items() <= dict(by_all.entries).items()
         found = apply_confirmations(shard_candidates, confirms)
-        said = np.concatenate([met.result for met in found])
-        np.testing.assert_array_equal(said, by_all.result)
+        results = np.concatenate([met.result for met in found])
+        np.testing.assert_array_equal(results, by_all.result)
         assert sorted(np.concatenate([met.numbers for met in found]).tolist()) == by_all.numbers.tolist()
-        seen |= set(said.tolist())
+        seen |= set(results.tolist())
     assert seen >= {REFUSED, OF_HOST}
 
 
@@ -93,23 +96,23 @@ def shard_candidates_of(numbers: list[int], pending_verdicts: dict[int, PendingV
     """What one page meets: candidates of these numbers."""
     one, cluster = judged(8101)
     signatures = decode(one.log[0]).signatures
-    held = read_round(signatures, SCHEME, cluster.states[0], cluster.shares[0])
-    some = find_shard_candidates(signatures, held, SCHEME, cluster.states[0], cluster.limits, cluster.shares[0])
+    shard_reads = read_round(signatures, SCHEME, cluster.states[0], cluster.shares[0])
+    some = find_shard_candidates(signatures, shard_reads, SCHEME, cluster.states[0], cluster.limits, cluster.shares[0])
     return some._replace(number=np.array(numbers, np.int64), pending_verdicts=pending_verdicts)
 
 
-def confirms_of(said: list[int], numbers: list[int]) -> ShardConfirmations:
+def confirms_of(results: list[int], numbers: list[int]) -> ShardConfirmations:
     entries = dict.fromkeys(numbers, ENTRIES[3])
-    return ShardConfirmations(np.array(said, np.uint8), np.array(numbers, np.int64), entries, None)
+    return ShardConfirmations(np.array(results, np.uint8), np.array(numbers, np.int64), entries, None)
 
 
 def test_what_is_said_of_other_answers_is_refused() -> None:
     shard_candidates = [shard_candidates_of([4, 5], {}), shard_candidates_of([6, 7], {})]
     found = apply_confirmations(shard_candidates, [confirms_of([OPEN, REFUSED], []), confirms_of([OF_HOST, OPEN], [])])
     assert [met.result.tolist() for met in found] == [[OPEN, OF_HOST], [REFUSED, OPEN]]
-    for said in ([OPEN], [OPEN, OPEN, OPEN]):
+    for results in ([OPEN], [OPEN, OPEN, OPEN]):
         with pytest.raises(ValueError, match="confirmations must be about"):
-            apply_confirmations(shard_candidates, [confirms_of(said, []), confirms_of([OF_HOST, OPEN], [])])
+            apply_confirmations(shard_candidates, [confirms_of(results, []), confirms_of([OF_HOST, OPEN], [])])
 
 
 def test_a_remembered_verdict_whose_original_is_gone_counts_for_nothing() -> None:
@@ -123,7 +126,7 @@ def test_a_remembered_verdict_whose_original_is_gone_counts_for_nothing() -> Non
     assert found[0].pending_verdicts == {page: remembered[page] for page in (1, 2)}
 
 
-def heard(kind: int, shard: int, checksum: int, body: bytes = b"") -> RoundMessage:
+def message(kind: int, shard: int, checksum: int, body: bytes = b"") -> RoundMessage:
     return RoundMessage(RoundRecord(kind, SETTINGS, Share(shard, 2), RANGE, body), "matches", 0, checksum)
 
 
@@ -132,9 +135,9 @@ def test_what_is_said_counts_for_the_very_answers_that_were_heard() -> None:
 
     def confirmed(shard: int, of: list[RoundMessage]) -> RoundMessage:
         body = write_confirmations(confirms_of([], []), combined_checksum(of), RANGE.first_number)
-        return heard(KIND_CONFIRMATIONS, shard, 0, body)
+        return message(KIND_CONFIRMATIONS, shard, 0, body)
 
-    responses, first = ShardResponses(2), [heard(KIND_CANDIDATES, shard, 7 + shard) for shard in range(2)]
+    responses, first = ShardResponses(2), [message(KIND_CANDIDATES, shard, 7 + shard) for shard in range(2)]
     responses.add(first[0])
     assert responses.confirmed(RANGE) is None
     assert responses.missing(RANGE, confirmations=True) == [1]
@@ -144,9 +147,9 @@ def test_what_is_said_counts_for_the_very_answers_that_were_heard() -> None:
         responses.add(confirmed(shard, first))
     assert responses.confirmed(RANGE) is not None
     assert responses.missing(RANGE, confirmations=True) == []
-    other = heard(KIND_CANDIDATES, 1, 9)
+    other = message(KIND_CANDIDATES, 1, 9)
     responses.add(other)
-    assert responses.confirmed(RANGE) is None, "that was said of another answer"
+    assert responses.confirmed(RANGE) is None, "that confirms another response"
     assert responses.missing(RANGE, confirmations=True) == [0, 1]
     responses.add(confirmed(1, [first[0], other]))
     assert responses.missing(RANGE, confirmations=True) == [0]

@@ -32,14 +32,14 @@ def is_below(page_id: PageId, mark: CommitMark) -> bool:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_pages_are_committed_as_each_mark_by_itself_says(seed: int) -> None:
-    dice, told, marks = random.Random(seed), CommittedPages(), list[CommitMark]()
+    dice, committed, marks = random.Random(seed), CommittedPages(), list[CommitMark]()
     for _ in range(30):
         partition = EVERY_PARTITION if dice.random() < 0.01 else dice.randrange(3)
         marks.append(CommitMark(dice.choice(SOURCES), partition, dice.randrange(50)))
-        told.add(marks[-1])
+        committed.add(marks[-1])
         for _ in range(20):
             page_id = (dice.choice(SOURCES), dice.randrange(3), dice.randrange(50))
-            assert (page_id in told) == any(is_below(page_id, mark) for mark in marks)
+            assert (page_id in committed) == any(is_below(page_id, mark) for mark in marks)
 
 
 def test_a_round_with_thousands_of_marks_is_cut_in_little_time() -> None:

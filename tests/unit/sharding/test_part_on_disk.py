@@ -57,24 +57,24 @@ def test_parts_on_disk_hold_what_parts_in_memory_hold(tmp_path: Path) -> None:
 
 
 def test_a_part_knows_the_outcome_that_it_was_filed_by(tmp_path: Path) -> None:
-    told, nothing = OutcomeRef(70, 2**63), empty_update(NO_PAGES, 0)
+    outcome, nothing = OutcomeRef(70, 2**63), empty_update(NO_PAGES, 0)
     with opened(tmp_path, PARTS[0]) as state:
         # Pages are indexed elsewhere, and none of them here.
-        state.file(replace(nothing, places=EntryPlaces(np.empty(0, np.uint64), 5, told)), 1, 7)
+        state.file(replace(nothing, places=EntryPlaces(np.empty(0, np.uint64), 5, outcome)), 1, 7)
         state.file(None, 2, 8)
-        assert [state.last_outcome, state.entry_count] == [told, 5]
+        assert [state.last_outcome, state.entry_count] == [outcome, 5]
     with opened(tmp_path, PARTS[0]) as state:
-        assert [state.last_outcome, state.entry_count, state.position] == [told, 5, 2]
+        assert [state.last_outcome, state.entry_count, state.position] == [outcome, 5, 2]
 
 
 def test_a_part_is_refused_as_another_part_and_as_a_whole(tmp_path: Path) -> None:
     opened(tmp_path, PARTS[1]).close()
-    for other, said in (
+    for other, part in (
         (StatePart(1, 3), "the part of shard 1 of 3"),
         (PARTS[0], "shard 0 of 2"),
         (None, "all entries"),
     ):
-        with pytest.raises(StateError, match=f"must hold .*{said}, and holds the part of shard 1 of 2; choose another"):
+        with pytest.raises(StateError, match=f"must hold .*{part}, and holds the part of shard 1 of 2; choose another"):
             opened(tmp_path, other)
     with pytest.raises(StateError, match=r"must hold all entries, .*shard 1 of 2; .*state merge"):
         read_only_state(tmp_path).__enter__()

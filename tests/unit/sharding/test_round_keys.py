@@ -39,20 +39,20 @@ def laid_by_page(laid: RoundKeys) -> list[set[int]]:
 @pytest.mark.parametrize("shards", [1, 2, 5])
 def test_a_shard_lays_out_its_own_keys_and_those_of_pages_that_it_walks_over(shards: int) -> None:
     for shard in range(shards):
-        held, every = read_round(PAGES, SCHEME, memory_state(), Share(shard, shards)), keys_by_page(shard, shards)
+        reads, every = read_round(PAGES, SCHEME, memory_state(), Share(shard, shards)), keys_by_page(shard, shards)
         resolution = np.flatnonzero(shards_of_hosts(PAGES, shards) == shard).tolist()
         of_walked = set[int]().union(*(every[page] for page in resolution))
-        for page, laid in enumerate(laid_by_page(held.laid)):
+        for page, laid in enumerate(laid_by_page(reads.laid)):
             needed = {key for key in every[page] if key in of_walked or is_own(key, shard, shards)}
             assert needed <= laid <= every[page]
-        assert np.flatnonzero(held.own_pages).tolist() == resolution
+        assert np.flatnonzero(reads.own_pages).tolist() == resolution
         own = {key for keys in every for key in keys if is_own(key, shard, shards)}
-        assert held.own.keys.tolist() == own_keys(PAGES, SCHEME, Share(shard, shards)).tolist() == sorted(own)
+        assert reads.own.keys.tolist() == own_keys(PAGES, SCHEME, Share(shard, shards)).tolist() == sorted(own)
 
 
 def test_a_shard_leaves_out_most_keys_that_it_has_no_use_for() -> None:
-    held, every = read_round(PAGES, SCHEME, memory_state(), Share(3, 8)), keys_by_page(3, 8)
-    assert len(held.laid.keys) < 0.5 * len(set[int]().union(*every))
+    reads, every = read_round(PAGES, SCHEME, memory_state(), Share(3, 8)), keys_by_page(3, 8)
+    assert len(reads.laid.keys) < 0.5 * len(set[int]().union(*every))
 
 
 def test_a_shard_that_files_reads_the_own_keys_of_filed_pages() -> None:

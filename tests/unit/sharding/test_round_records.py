@@ -50,9 +50,9 @@ kinds = pytest.mark.parametrize("name", list(kept()))
 
 def read_record(record: bytes, of: Kept) -> Any:
     """What a reader makes of a record."""
-    told = decode_round_record(record, SETTINGS, SHARE.shards, "matches", 5)
-    assert (told.share, told.range) == (SHARE, RANGE)
-    return decode_body(told, of.kind, of.read, "matches", 5)
+    decoded = decode_round_record(record, SETTINGS, SHARE.shards, "matches", 5)
+    assert (decoded.share, decoded.range) == (SHARE, RANGE)
+    return decode_body(decoded, of.kind, of.read, "matches", 5)
 
 
 @kinds
@@ -165,7 +165,7 @@ NONE, MANY = bytes(4), (2**23).to_bytes(4, "little")
         ("range", bytes(8) + NONE + b"\0" + MANY),
         ("range", bytes(8) + NONE + b"\0" + NONE + b"\0" + MANY),
     ],
-    ids=["pages", "pairs", "sources", "pages of an outcome", "answers", "records"],
+    ids=["pages", "pairs", "sources", "pages of an outcome", "responses", "records"],
 )
 def test_a_body_of_few_bytes_asks_for_no_memory_before_it_is_refused(name: str, body: bytes) -> None:
     of, before = kept()[name], tracemalloc.is_tracing()

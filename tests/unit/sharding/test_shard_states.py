@@ -80,16 +80,16 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     return made
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+def run_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
     code = main([str(one) for one in arguments])
     captured = capsys.readouterr()
     return code, captured.out + captured.err
 
 
 def test_the_state_of_a_shard_is_verified_and_told(judged: Judged, capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = said(capsys, "state", "verify", judged.shard(1))
+    code, text = run_command(capsys, "state", "verify", judged.shard(1))
     assert (code, "the part of shard 1 of 2" in text) == (EXIT_OK, True)
-    code, text = said(capsys, "state", "info", judged.shard(1), "--json")
+    code, text = run_command(capsys, "state", "info", judged.shard(1), "--json")
     assert (code, json.loads(text)["part"]) == (EXIT_OK, "shard 1 of 2")
 
 
@@ -149,7 +149,7 @@ def test_a_restored_shard_goes_on_from_its_snapshot(judged: Judged, tmp_path: Pa
         assert again.position == half
         assert again.last_outcome is not None
         assert again.last_outcome != whole.last_outcome
-        # The other shard answers as it did; the restored one files the rounds behind its snapshot.
+        # The other shard responds as it did; the restored one files the rounds behind its snapshot.
         cluster.apply(judged.one.log[:half], [30])
         cluster.put(1, again)
         cluster.apply(judged.one.log, [30], half)
@@ -170,13 +170,13 @@ def test_commands_for_one_state_name_the_next_step_and_work_on_the_merged_one(
         ["state", "forget", "--url", first.url, "--dry-run", "--state"],
     ]
     for command in commands:
-        code, text = said(capsys, *command, judged.shard(0))
+        code, text = run_command(capsys, *command, judged.shard(0))
         assert (code, "spotsieve state merge" in text) == (EXIT_STATE, True), text
-    code, text = said(capsys, "state", "merge", judged.shard(1), judged.shard(0), "--state", merged, "--json")
+    code, text = run_command(capsys, "state", "merge", judged.shard(1), judged.shard(0), "--state", merged, "--json")
     assert code == EXIT_OK, text
     assert json.loads(text)["entries"] == judged.one.state.entry_count
     for command in commands[1:]:
-        code, text = said(capsys, *command, merged)
+        code, text = run_command(capsys, *command, merged)
         assert code == EXIT_OK, text
     assert main(["state", "import", str(export), "--state", str(copy)]) == EXIT_OK
     text = verdict_settings_text(SETTINGS)
@@ -193,11 +193,11 @@ def test_pages_are_looked_up_and_explained_by_the_merged_state(
     copy, merged = tmp_path / "copy.jsonl", tmp_path / "merged"
     copy.write_text(json.dumps({"id": "copy", "url": first.url + "?copy", "body": body}) + "\n")
     merge_states([judged.shard(0), judged.shard(1)], merged)
-    code, text = said(capsys, "query", copy, "--state", merged)
+    code, text = run_command(capsys, "query", copy, "--state", merged)
     assert code == EXIT_OK, text
-    told = json.loads(text.splitlines()[0])
-    assert (told["verdict"], told["original_url"]) == ("duplicate", first.url)
-    code, text = said(capsys, "explain", copy, "--state", merged, "--json")
+    row = json.loads(text.splitlines()[0])
+    assert (row["verdict"], row["original_url"]) == ("duplicate", first.url)
+    code, text = run_command(capsys, "explain", copy, "--state", merged, "--json")
     assert code == EXIT_OK, text
     assert first.url in text
 
@@ -226,14 +226,14 @@ def test_states_that_are_not_those_of_all_shards_at_one_place_are_refused(
         ([judged.shard(0), damaged], "entries[0000000000000003]", "rebuild the state"),
         ([judged.shard(0), tmp_path / "none"], "must hold a state", "name the directory"),
     ):
-        code, text = said(capsys, "state", command, *shards, *options)
+        code, text = run_command(capsys, "state", command, *shards, *options)
         assert (code, rule in text, then in text) == (EXIT_STATE, True, True), text
         assert not (target / INDEX_FOLDER).exists()
         assert command == "merge" or not list(tmp_path.glob("made*"))
     shards = [judged.shard(0), judged.shard(1)]
-    code, text = said(capsys, "state", command, *shards, *options)
+    code, text = run_command(capsys, "state", command, *shards, *options)
     assert code == EXIT_OK, text
-    code, text = said(capsys, "state", command, *shards, *options)
+    code, text = run_command(capsys, "state", command, *shards, *options)
     assert (code, "yet" in text, "name another directory" in text or "name a new directory" in text) == (
         EXIT_STATE,
         True,
@@ -241,7 +241,7 @@ def test_states_that_are_not_those_of_all_shards_at_one_place_are_refused(
     )
     whole = tmp_path / "whole"
     merge_states(shards, whole)
-    code, text = said(capsys, "state", command, whole, judged.shard(1), *options[:-1], tmp_path / "again")
+    code, text = run_command(capsys, "state", command, whole, judged.shard(1), *options[:-1], tmp_path / "again")
     assert (code, "must hold the part of a shard" in text) == (EXIT_STATE, True)
 
 
@@ -250,7 +250,7 @@ def test_a_split_needs_a_number_that_shards_can_have(
 ) -> None:
     shards = [judged.shard(0), judged.shard(1)]
     for number in (0, -1, MAX_SHARDS + 1):
-        code, text = said(capsys, "state", "split", *shards, "--shards", number, "--out", tmp_path / "split")
+        code, text = run_command(capsys, "state", "split", *shards, "--shards", number, "--out", tmp_path / "split")
         assert (code, f"must be 1 to {MAX_SHARDS}" in text) == (EXIT_SETTING, True), text
 
 
@@ -258,9 +258,9 @@ def test_a_split_tells_the_size_of_each_new_state(
     judged: Judged, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shards = [judged.shard(0), judged.shard(1)]
-    code, text = said(capsys, "state", "split", *shards, "--shards", 3, "--out", tmp_path / "split")
+    code, text = run_command(capsys, "state", "split", *shards, "--shards", 3, "--out", tmp_path / "split")
     assert (code, text.count("\n  shard-")) == (EXIT_OK, 3), text
-    code, text = said(capsys, "state", "split", *shards, "--shards", 3, "--out", tmp_path / "again", "--json")
+    code, text = run_command(capsys, "state", "split", *shards, "--shards", 3, "--out", tmp_path / "again", "--json")
     counts = json.loads(text)
     assert [one["shards"] for one in counts] == [SHARDS] * 3
     assert {one["log_position"] for one in counts} == {judged.one.state.position}
@@ -318,7 +318,7 @@ def test_an_entry_beyond_the_count_is_damage(
     options: list[object] = ["--state", tmp_path / "made"]
     if command == "split":
         options = ["--shards", 3, "--out", tmp_path / "made"]
-    code, text = said(capsys, "state", command, *shards, *options)
+    code, text = run_command(capsys, "state", command, *shards, *options)
     assert (code, f"must be below the count of {count} entries" in text) == (EXIT_STATE, True), text
 
 

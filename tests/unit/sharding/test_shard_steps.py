@@ -68,9 +68,9 @@ class Driver:
         return sum(isinstance(action, kind) for action in self.actions)
 
 
-def announced(answers: int) -> RoundMessage:
+def announced(responses: int) -> RoundMessage:
     """The announcement of one round, whose responses follow this offset."""
-    body = write_announcement(RoundAnnouncement(7, (), (answers,), (AnnouncedRecord(0, 4, 0),)))
+    body = write_announcement(RoundAnnouncement(7, (), (responses,), (AnnouncedRecord(0, 4, 0),)))
     return RoundMessage(RoundRecord(KIND_RANGE, bytes(16), Share(0, 1), RANGE, body), "verdicts", 0, 0)
 
 
@@ -82,10 +82,10 @@ def test_a_new_shard_stops_at_a_cancellation_that_is_far_ahead_of_it() -> None:
     assert driver.count(Fetch) == 2, "it stops within the records that it has still to read"
 
 
-@pytest.mark.parametrize(("answers", "sent"), [(0, 1), (1, 1), (2, 2)])
-def test_a_round_that_is_announced_again_is_computed_once(answers: int, sent: int) -> None:
+@pytest.mark.parametrize(("responses", "sent"), [(0, 1), (1, 1), (2, 2)])
+def test_a_round_that_is_announced_again_is_computed_once(responses: int, sent: int) -> None:
     """The response is at offset 1 of `matches`. It is sent again only if the announced offset is behind it."""
-    driver = Driver([[announced(0)], [announced(answers)]], [ClusterSize(1)])
+    driver = Driver([[announced(0)], [announced(responses)]], [ClusterSize(1)])
     driver.run(ShardSteps(Share(0, 1), False, "verdicts", 1000).work())
     assert driver.count(FindCandidates) == 1
     assert driver.sent == [KIND_CANDIDATES] * sent

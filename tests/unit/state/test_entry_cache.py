@@ -26,10 +26,10 @@ class Disk:
 
     def __init__(self) -> None:
         self.values = {number: b"%d" % number * (number % 7) for number in range(200)}
-        self.asked = list[int]()
+        self.requested = list[int]()
 
     def read(self, numbers: NDArray[np.uint64]) -> Sequence[bytes]:
-        self.asked += numbers.tolist()
+        self.requested += numbers.tolist()
         return [self.values[number] for number in numbers.tolist()]
 
 
@@ -57,7 +57,7 @@ def test_an_entry_is_read_from_the_disk_once() -> None:
     for _ in range(3):
         cache.read(some(4, 7, 8), disk.read)
         cache.read(some(8, 9), disk.read)
-    assert disk.asked == [4, 7, 8, 9]
+    assert disk.requested == [4, 7, 8, 9]
 
 
 @pytest.mark.parametrize("cache", [EntryCache(600, 2**10), EntryCache(2**20, 2**7)], ids=["bytes", "places"])
@@ -66,12 +66,12 @@ def test_those_that_were_asked_for_last_stay_where_there_is_no_more_room(cache: 
     for number in range(104, 200):
         cache.read(some(103), disk.read)
         cache.read(some(number), disk.read)
-    assert disk.asked == list(range(103, 200))
-    disk.asked.clear()
+    assert disk.requested == list(range(103, 200))
+    disk.requested.clear()
     cache.read(some(103, *range(190, 200)), disk.read)
-    assert disk.asked == []
+    assert disk.requested == []
     cache.read(some(104), disk.read)
-    assert disk.asked == [104]
+    assert disk.requested == [104]
 
 
 def test_what_was_let_go_is_read_again() -> None:

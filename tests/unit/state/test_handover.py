@@ -35,14 +35,14 @@ def test_nobody_passes_the_record_that_ends_a_log() -> None:
 
 
 def test_a_log_that_a_migration_has_begun_is_open_once_it_says_so() -> None:
-    told = {
+    expected = {
         encode_configuration("{}", MOVED): None,
         b"a stranger's": None,
         encode(one_page(), MOVED, 1, DIGEST): False,
         encode_handover(Handover(False, "signatures", 9), DIGEST): True,
         encode(one_page(), WRITER, 1, DIGEST): True,
     }
-    assert [tells_open(decode(value)) for value in told] == list(told.values())
+    assert [tells_open(decode(value)) for value in expected] == list(expected.values())
     assert migration_writer("signatures") == MOVED != migration_writer("other")
     assert len(MOVED) == 16
 

@@ -23,8 +23,8 @@ def rows_of(buckets: Buckets) -> list[list[tuple[int, int]]]:
     return [pairs[first:end] for first, end in zip(buckets.bounds, buckets.bounds[1:], strict=False)]
 
 
-def assert_equal(buckets: MemoryBuckets, reference_kernel: Contents, asked: NDArray[np.uint64]) -> None:
-    assert rows_of(buckets.read(asked)) == [reference_kernel.get(key, []) for key in asked.tolist()]
+def assert_equal(buckets: MemoryBuckets, reference_kernel: Contents, wanted: NDArray[np.uint64]) -> None:
+    assert rows_of(buckets.read(wanted)) == [reference_kernel.get(key, []) for key in wanted.tolist()]
     assert len(buckets) == len(reference_kernel)
     assert sorted(buckets.keys().tolist()) == sorted(reference_kernel)
     for first, most in ((0, 3), (2**63, 10_000)):
@@ -73,7 +73,7 @@ def test_rooms_that_are_given_back_are_used_again() -> None:
     full = buckets_of([[(one, one) for one in range(40)] for _ in keys])
     for _ in range(3):
         buckets.put(Batch(), keys, full)
-        held = buckets._counts[2]
+        count = buckets._counts[2]
         buckets.put(Batch(), keys, buckets_of([[] for _ in keys]))
     buckets.put(Batch(), keys + np.uint64(1000), full)
-    assert buckets._counts[2] == held == 1 + 300 * 64
+    assert buckets._counts[2] == count == 1 + 300 * 64

@@ -171,11 +171,11 @@ try:
 except SettingError as error:
     print(error)
 """
-    said = in_child(program, connections, soft=SOFT, hard=hard)
+    printed = in_child(program, connections, soft=SOFT, hard=hard)
     if hard is None:
-        name, limit = said.split()
+        name, limit = printed.split()
         assert name == "bound"
         assert int(limit) > SOFT
     else:
-        assert "serve.connections must be at most 372, because this process may open 1,000 files" in said
-        assert "raise the hard limit" in said
+        assert "serve.connections must be at most 372, because this process may open 1,000 files" in printed
+        assert "raise the hard limit" in printed

@@ -51,8 +51,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("made") / "state"
     with open_state(directory) as state:
         apply_log(directory, 0, AT, state)
-        held = {name[8:]: value for name, value in state.items() if name.startswith(b"buckets/")}
-        keys = tuple(int.from_bytes(key, "big") for key, value in held.items() if names_entry(key, value, 7))
+        postings = {name[8:]: value for name, value in state.items() if name.startswith(b"buckets/")}
+        keys = tuple(int.from_bytes(key, "big") for key, value in postings.items() if names_entry(key, value, 7))
         (page_id,) = state.page_ids(np.array([7], np.uint64))
         assert page_id is not None
         record = encode_forget([ForgottenPage(7, *page_id, keys)], bytes(16), AT, DIGEST)
@@ -166,16 +166,16 @@ def test_a_pipe_and_a_snapshot_and_a_running_state_are_exported_alike(
     assert b"exported" in done.stderr
     assert listing(tmp_path / "snapshot") == before
     running = Path(shutil.copytree(made, tmp_path / "running"))
-    with owner(running, answers=True) as process:
+    with owner(running, responds=True) as process:
         assert main(["state", "export", "--state", str(running), "-o", str(tmp_path / "running.jsonl")]) == 0
         process.kill()
     assert (tmp_path / "running.jsonl").read_bytes().splitlines() == exported
     imported = [*command, "import", "-", "--state", str(tmp_path / "copy"), "--json"]
-    told = json.loads(
+    printed = json.loads(
         subprocess.run(imported, cwd=REPOSITORY, input=done.stdout, capture_output=True, check=True).stdout
     )
-    assert told["log_position"] == AT + 1
-    assert told["postings"] >= told["buckets"] > 5_000
+    assert printed["log_position"] == AT + 1
+    assert printed["postings"] >= printed["buckets"] > 5_000
 
 
 Change = Callable[[list[bytes]], list[bytes]]

@@ -45,8 +45,8 @@ AGREED = ["--yes", "--max-share", "1"]
 
 def forget(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
     assert main(["state", "forget", "--json", *map(str, arguments)]) == code
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return told
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return report
 
 
 def copies(capsys: pytest.CaptureFixture[str], state: Path, *seeds: int) -> dict[str, Any]:
@@ -65,15 +65,15 @@ def test_a_forgotten_page_is_novel_again_and_a_rebuild_from_the_log_agrees(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert copies(capsys, state, 0, 1)["duplicate"] == 2
-    told = forget(capsys, "--state", state, "--url", page(0)["url"])
-    (found,) = told["found"]
+    report = forget(capsys, "--state", state, "--url", page(0)["url"])
+    (found,) = report["found"]
     assert (found["id"], found["url"], found["entry"]) == ("p0", page(0)["url"], 0)
     assert found["buckets"] > 5
-    assert (told["missing"], told["dry_run"], told["log"], len(told["records"])) == ([], False, "local", 1)
+    assert (report["missing"], report["dry_run"], report["log"], len(report["records"])) == ([], False, "local", 1)
     # The record is applied at once, and the address is gone from the state on disk.
     assert verify(state).checked["forgotten entries"] == 1
     with open_state(state) as opened:
-        assert opened.position == told["records"][0] + 1
+        assert opened.position == report["records"][0] + 1
         assert not any(page(0)["url"].encode() in value for _, value in opened.items())
     summary = copies(capsys, state, 0, 1, 0)
     assert (summary["novel"], summary["duplicate"]) == (1, 2)
@@ -125,8 +125,8 @@ def test_pages_are_found_by_name_page_id_beginning_of_the_address_and_host(
     dry = forget(capsys, "--state", state, "--dry-run", *named)
     assert [found["entry"] for found in dry["found"]] == entries
     assert dry["records"] == []
-    told = forget(capsys, "--state", state, *named)
-    assert told["found"] == dry["found"]
+    report = forget(capsys, "--state", state, *named)
+    assert report["found"] == dry["found"]
     assert verify(state).checked["forgotten entries"] == len(entries)
     assert copies(capsys, state, *range(PAGES))["novel"] == len(entries)
 
@@ -158,9 +158,9 @@ def test_what_is_not_there_is_told_with_what_is_like_it_and_the_rest_is_forgotte
     assert "not found  url http://www.example.com/3/\n           similar: https://example.com/3\n" in shown
     assert "not found  id nobody" in shown
     assert "1 page forgotten from record" in shown
-    told = forget(capsys, *arguments, code=EXIT_NOT_FOUND)
-    assert told["found"] == told["records"] == []
-    assert {"url": "https://example.com/2"} in told["missing"], "it was forgotten before"
+    report = forget(capsys, *arguments, code=EXIT_NOT_FOUND)
+    assert report["found"] == report["records"] == []
+    assert {"url": "https://example.com/2"} in report["missing"], "it was forgotten before"
 
 
 @pytest.mark.parametrize(
@@ -232,11 +232,11 @@ def test_a_state_that_is_behind_its_log_is_forgotten_in_when_the_log_is_read_on(
     assert copies(capsys, state, 77)["novel"] == 1
     shutil.rmtree(state / INDEX_FOLDER)
     shutil.move(behind, state / INDEX_FOLDER)
-    told = forget(capsys, "--state", state, "--id", "p1")
-    assert told["looked_at_up_to"] < told["records"][0]
+    report = forget(capsys, "--state", state, "--id", "p1")
+    assert report["looked_at_up_to"] < report["records"][0]
     with LocalEngine(state, Settings(), scheme_of(Settings().scheme)) as local:
-        assert local.engine.state.position == told["records"][0] + 1
-        assert local.entry_count == PAGES + 1, "what the log held before the forgetting is read too"
+        assert local.engine.state.position == report["records"][0] + 1
+        assert local.entry_count == PAGES + 1, "what the log contained before the forgetting is read too"
         assert local.engine.state.page_ids(np.array([1], np.uint64)) == [None]
     assert copies(capsys, state, 1)["novel"] == 1
 

@@ -386,7 +386,7 @@ def steps(random: np.random.Generator, count: int = 40) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_both_stores_hold_the_same_after_any_filings_also_when_reopened(seed: int, tmp_path: Path) -> None:
     random, memory = np.random.default_rng(seed), memory_state()
-    asked = [(f"source {source}", partition, offset) for source in range(6) for partition in (-2, -1, 0, 1, 2)
+    wanted = [(f"source {source}", partition, offset) for source in range(6) for partition in (-2, -1, 0, 1, 2)
              for offset in range(0, 210, 1)]  # fmt: skip
     hosts = np.array([host << 56 for host in range(200)], np.uint64)
     store = open_state(tmp_path)
@@ -398,7 +398,7 @@ def test_both_stores_hold_the_same_after_any_filings_also_when_reopened(seed: in
             store = open_state(tmp_path)
         if step % 4 == 3:
             assert first_difference(memory, store) is None
-            assert memory.pending_verdicts(asked) == store.pending_verdicts(asked)
+            assert memory.pending_verdicts(wanted) == store.pending_verdicts(wanted)
             assert_alike(memory.memories(hosts), store.memories(hosts))
             for state in (LiveView(memory, memory.clock.floor), memory):
                 numbers = np.arange(memory.clock.floor, memory.entry_count, dtype=np.uint64)

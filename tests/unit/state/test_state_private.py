@@ -114,8 +114,8 @@ def test_a_state_that_others_can_read_is_told_once_at_every_opening_and_left_so(
     state.chmod(0o750)
     (state / "index").chmod(0o755)
     filtered(tmp_path, state)
-    said = capsys.readouterr().err
-    assert said.count("can read index and log, which holds URLs; chmod -R go-rwx closes it") == 1
+    printed = capsys.readouterr().err
+    assert printed.count("can read index and log, which holds URLs; chmod -R go-rwx closes it") == 1
     assert (mode(state), mode(state / "index"), mode(state / "log")) == (0o750, 0o755, 0o644)
 
 
@@ -123,7 +123,7 @@ def test_a_snapshot_that_a_running_owner_makes_is_closed_too(tmp_path: Path) -> 
     state, snapshot = tmp_path / "state", tmp_path / "snapshot"
     with open_state(state) as opened:
         apply_log(state, 0, 2, opened)
-    with owner(state, answers=True) as process:
+    with owner(state, responds=True) as process:
         assert main(["state", "snapshot", "--state", str(state), str(snapshot)]) == 0
         process.kill()
     assert (mode(snapshot), mode(snapshot / "index")) == (0o700, 0o700)

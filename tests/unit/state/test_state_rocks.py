@@ -392,9 +392,9 @@ def test_open_table_files_leave_room_for_connections(
 
 @pytest.mark.guarantee("no error advises deleting a whole state", fault="too many open files")
 def test_too_many_open_files_never_lead_to_a_deleted_state(tmp_path: Path) -> None:
-    said = "IO error: While open a file for random read: /state/index/000123.sst: Too many open files"
+    message = "IO error: While open a file for random read: /state/index/000123.sst: Too many open files"
     for action in ("open", "read", "write"):
-        error = explain(said, tmp_path, action)
+        error = explain(message, tmp_path, action)
         assert not isinstance(error, CorruptRecord)
         assert "raise the limit of open files" in str(error)
         assert "the state is intact" in str(error)
@@ -425,5 +425,5 @@ def test_writing_the_same_entry_number_twice_is_a_programming_error(tmp_path: Pa
 
 
 def test_a_damaged_table_is_named_in_its_state_although_a_copy_of_it_was_read(tmp_path: Path) -> None:
-    said = "Corruption: block checksum mismatch in /tmp/copy/index/000013.sst offset 3767 size 3805"
-    assert str(explain(said, tmp_path / "state", "read")).startswith(f"{tmp_path}/state/index/000013.sst[3767] must")
+    message = "Corruption: block checksum mismatch in /tmp/copy/index/000013.sst offset 3767 size 3805"
+    assert str(explain(message, tmp_path / "state", "read")).startswith(f"{tmp_path}/state/index/000013.sst[3767] must")

@@ -51,8 +51,8 @@ def directory(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def owned(directory: Path) -> Iterator[Path]:
-    """A state that another process works on. That process answers requests."""
-    with owner(directory, answers=True) as process:
+    """A state that another process works on. That process serves requests."""
+    with owner(directory, responds=True) as process:
         yield directory
         process.kill()
 
@@ -107,9 +107,9 @@ def test_a_state_that_a_process_works_on_is_snapshot_by_asking_it(
 ) -> None:
     snapshot = tmp_path / "snapshot"
     assert main(["state", "snapshot", "--state", str(owned), str(snapshot), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["log_position"] == RECORDS
-    assert told["settings"]["scheme.name"] == "spotsieve"
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["log_position"] == RECORDS
+    assert printed["settings"]["scheme.name"] == "spotsieve"
     assert leftovers(owned) == set()
     # Once more: nothing that the first left is in the way.
     assert main(["state", "snapshot", "--state", str(owned), str(tmp_path / "second")]) == 0
@@ -138,7 +138,7 @@ def test_a_snapshot_stays_as_it_is_while_the_state_goes_on(directory: Path, tmp_
 def test_an_owner_that_is_killed_over_the_request_leaves_it_to_the_one_who_asks(
     directory: Path, tmp_path: Path
 ) -> None:
-    with owner(directory, answers=False) as process:
+    with owner(directory, responds=False) as process:
         threading.Timer(0.7, process.kill).start()
         began = time.monotonic()
         take_snapshot(directory, tmp_path / "snapshot")
@@ -153,7 +153,7 @@ def test_what_a_killed_owner_had_begun_is_made_again_by_the_next(directory: Path
         (directory / checkpoints.FOLDER / f"{name}.tmp").mkdir()
         process.kill()
 
-    with owner(directory, answers=False) as process:
+    with owner(directory, responds=False) as process:
         threading.Timer(0.7, kill_and_leave_a_part).start()
         take_snapshot(directory, tmp_path / "snapshot")
     assert verify(tmp_path / "snapshot").damaged == 0
@@ -161,7 +161,7 @@ def test_what_a_killed_owner_had_begun_is_made_again_by_the_next(directory: Path
 
 
 def test_an_owner_that_does_not_answer_in_time_is_told_and_nothing_is_left(directory: Path, tmp_path: Path) -> None:
-    with owner(directory, answers=False) as process:
+    with owner(directory, responds=False) as process:
         with pytest.raises(StateError, match=r"must get a checkpoint within 0\.6 s"):
             take_snapshot(directory, tmp_path / "snapshot", timeout_s=0.6)
         process.kill()
@@ -237,7 +237,7 @@ def test_many_processes_open_a_state_at_a_time(runs: bool, directory: Path) -> N
         "sys.exit(any([os.waitpid(fork, 0)[1] for fork in forks]))"
     )
     command = [sys.executable, "-c", program, str(directory)]
-    with owner(directory, answers=True) if runs else contextlib.nullcontext() as process:
+    with owner(directory, responds=True) if runs else contextlib.nullcontext() as process:
         readers = subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert readers.stdout is not None
         # All are open before the first one ends.
@@ -400,7 +400,7 @@ def test_a_snapshot_after_an_outcome_needs_a_shard(
     rule = "--after-outcome needs the state of a shard, and this state is no shard of a service"
     assert main([*wanted, "7"]) == 4
     assert rule in capsys.readouterr().err
-    with owner(directory, answers=True) as process:
+    with owner(directory, responds=True) as process:
         code = main([*wanted, "7"])
         process.kill()
     assert code == 4

@@ -155,8 +155,8 @@ def largest_table(directory: Path) -> Path:
 def test_a_whole_state_is_walked_without_being_changed(which: str, request: pytest.FixtureRequest) -> None:
     directory: Path = request.getfixturevalue(which)
     before = listing(directory)
-    told: list[str] = []
-    found = verify(directory, on_progress=lambda what, _done, _of: told.append(what))
+    steps: list[str] = []
+    found = verify(directory, on_progress=lambda what, _done, _of: steps.append(what))
     assert (found.damaged, found.notices) == (0, [])
     assert found.log_position == found.checked["log records"] == RECORDS
     assert found.checked["entries"] > 1000
@@ -164,7 +164,7 @@ def test_a_whole_state_is_walked_without_being_changed(which: str, request: pyte
     assert found.checked["sources"] == (3 if which == "closed" else 2)
     assert found.checked["hosts"] >= 5
     assert found.checked["attempts"] > 10
-    assert "buckets" in told
+    assert "buckets" in steps
     assert listing(directory) == before
 
 
@@ -183,8 +183,8 @@ def test_a_flipped_byte_in_a_table_file_is_found_with_offset_and_the_walk_goes_o
 
 def test_forgotten_entries_are_counted_and_a_posting_that_names_one_is_damage(directory: Path) -> None:
     with open_state(directory) as state:
-        held = {name[8:]: posting for name, posting in state.items() if name.startswith(b"buckets/")}
-        keys = [int.from_bytes(key, "big") for key, value in held.items() if names_entry(key, value, 7)]
+        postings = {name[8:]: posting for name, posting in state.items() if name.startswith(b"buckets/")}
+        keys = [int.from_bytes(key, "big") for key, value in postings.items() if names_entry(key, value, 7)]
         (page_id,) = state.page_ids(np.array([7], np.uint64))
         assert page_id is not None
         record = encode_forget([ForgottenPage(7, *page_id, tuple(keys))], bytes(16), 0, DIGEST)
@@ -195,7 +195,7 @@ def test_forgotten_entries_are_counted_and_a_posting_that_names_one_is_damage(di
     assert (found.damages, found.checked["forgotten entries"]) == ([], 1)
     change(directory, "entries", (8).to_bytes(8, "big"), FORGOTTEN)
     found = verify(directory)
-    assert found.damaged == sum(names_entry(key, value, 8) for key, value in held.items()) > 0
+    assert found.damaged == sum(names_entry(key, value, 8) for key, value in postings.items()) > 0
     assert "must name entries that exist, names entries[0000000000000008]" in found.damages[0].rule
 
 
@@ -500,8 +500,8 @@ def test_the_command_names_damage_counts_it_and_ends_with_4(
     assert "and 1 more" in shown.out
     assert "2 damaged places. Restore the state from a snapshot" in shown.out
     assert main(["state", "verify", str(directory), "--json"]) == 4
-    told = json.loads(capsys.readouterr().out)
-    assert (told["whole"], told["damaged_places"], len(told["damages"])) == (False, 2, 2)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["whole"], printed["damaged_places"], len(printed["damages"])) == (False, 2, 2)
 
 
 @pytest.mark.parametrize("make", [lambda _: None, Path.mkdir, lambda path: (path / INDEX_FOLDER).mkdir(parents=True)])

@@ -77,7 +77,7 @@ def test_a_message_that_is_sent_again_is_a_copy_and_an_answer_is_none() -> None:
 @example("From: a\nSubject: b\n")
 @example("From: a\nSubject: b\n\r")
 @example("From a")
-def test_the_text_of_plain_text_is_that_of_the_twin(text: str) -> None:
+def test_the_text_of_plain_text_is_that_of_the_reference(text: str) -> None:
     page = text.encode()
     first, last = message_span(page)
     assert tokens_of(page, 0) == blocks_of(page, 0)

@@ -1,4 +1,4 @@
-"""What counts as a token and a block, on pages made for each rule; the twin in tests/reference must agree."""
+"""What counts as a token and a block, on pages made for each rule; the reference implementation must agree."""
 
 import pytest
 
@@ -116,7 +116,7 @@ def test_every_rule_holds_wherever_the_64_byte_windows_fall(offset: int) -> None
 @pytest.mark.parametrize(
     ("name", "every"), mostly_long([("news", 300), ("docs", 300), ("news", 100), ("docs", 100)], 2)
 )
-def test_real_pages_give_the_twin_s_tokens(name: str, every: int) -> None:
+def test_real_pages_give_the_tokens_of_the_reference(name: str, every: int) -> None:
     if not (DATA / name / "pages.jsonl.xz").exists():
         pytest.skip(f"../shared/data/{name} is not beside the repository: the labelled pages are not part of it")
     for number, (page_id, page) in enumerate(pages_of(name)):

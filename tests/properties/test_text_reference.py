@@ -1,4 +1,4 @@
-"""Whatever the bytes, the text kernel and its plain-Python twin give the same blocks of tokens."""
+"""Whatever the bytes, the text kernel and its reference implementation give the same blocks of tokens."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -49,7 +49,7 @@ pages = st.one_of(
 
 @settings(max_examples=1500, deadline=None)
 @given(pages, st.sampled_from(Markup))
-def test_the_kernel_reads_any_bytes_as_its_twin_does(page: bytes, markup: Markup) -> None:
+def test_the_kernel_reads_any_bytes_as_the_reference_does(page: bytes, markup: Markup) -> None:
     assert tokens_of(page, markup) == blocks_of(page, markup)
 
 
@@ -65,7 +65,9 @@ def test_any_bytes_have_a_paragraph_for_each_block(body: bytes, markup: Markup) 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(pages, max_size=5), st.sampled_from(Markup), st.integers(1, 3), st.integers(1, 4))
-def test_the_spots_of_a_batch_are_the_twin_s(batch: list[bytes], markup: Markup, distance: int, length: int) -> None:
+def test_the_spots_of_a_batch_are_those_of_the_reference(
+    batch: list[bytes], markup: Markup, distance: int, length: int
+) -> None:
     rules = SpotSettings(("the", "is:1", "a:3"), ("the", "is", "b", "é"), distance, length)
     bounds = np.concatenate([[0], np.cumsum([len(page) for page in batch])]).astype(np.int64)
     found = extract_spots(np.frombuffer(b"".join(batch), dtype=np.uint8), bounds, markup, SpotModel(rules))

@@ -76,8 +76,8 @@ async def test_a_batch_is_cut_at_its_size_and_a_larger_request_goes_alone() -> N
 
 async def test_pages_that_are_added_are_known_to_look_ups_of_the_same_batch() -> None:
     async with answering(Watched()) as port:
-        asked, added = await asyncio.gather(port.verdicts([page("a")], False), port.verdicts([page("a")], True))
-        assert (added[0].kind, asked[0].reason) == ("novel", "first_attempt")
+        looked_up, added = await asyncio.gather(port.verdicts([page("a")], False), port.verdicts([page("a")], True))
+        assert (added[0].kind, looked_up[0].reason) == ("novel", "first_attempt")
         assert port.known_pages == 1
 
 

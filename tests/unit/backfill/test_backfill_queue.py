@@ -39,7 +39,7 @@ def batches_of(file: Input) -> list[FileBatch]:
         return [FileBatch(file, [outcome], len(outcome.record.raw)) for outcome in reader]
 
 
-def told(batch: FileBatch, *, with_bodies: bool) -> list[tuple[Record, Page | str]]:
+def outcomes_of(batch: FileBatch, *, with_bodies: bool) -> list[tuple[Record, Page | str]]:
     """Records and results of a batch; a PageError equals no other one, but for its text."""
     results = [outcome.result for outcome in batch.outcomes]
     pages = [page if with_bodies or not isinstance(page, Page) else page._replace(body=b"") for page in results]
@@ -51,14 +51,14 @@ def told(batch: FileBatch, *, with_bodies: bool) -> list[tuple[Record, Page | st
 @pytest.mark.parametrize("name", ["pages.jsonl", "pages.jsonl.gz"])
 def test_batches_come_back_in_order_with_their_records(tmp_path: Path, name: str, most_bytes: int) -> None:
     file = written(tmp_path, name)
-    batches, held = batches_of(file), BatchQueue(file, keep_records=True, most_bytes=most_bytes)
+    batches, queue = batches_of(file), BatchQueue(file, keep_records=True, most_bytes=most_bytes)
     for _ in range(2):
         for batch in batches:
-            held.put(batch)
-        assert [told(held.take(), with_bodies=True) for _ in batches] == [
-            told(one, with_bodies=False) for one in batches
+            queue.put(batch)
+        assert [outcomes_of(queue.take(), with_bodies=True) for _ in batches] == [
+            outcomes_of(one, with_bodies=False) for one in batches
         ]
-    held.close()
+    queue.close()
 
 
 @pytest.mark.parametrize("most_bytes", [0, 400, 2**30])
@@ -69,19 +69,19 @@ def test_rows_of_parquet_are_held_in_memory_up_to_the_limit_only(tmp_path: Path,
     (file,) = check_inputs([str(tmp_path / "pages.parquet")])
     outcomes = [outcome for batch in batches_of(file) for outcome in batch.outcomes]
     batches = [FileBatch(file, outcomes[start : start + 4]) for start in range(0, len(outcomes), 4)]
-    held = BatchQueue(file, keep_records=True, most_bytes=most_bytes)
+    queue = BatchQueue(file, keep_records=True, most_bytes=most_bytes)
     for batch in batches:
-        held.put(batch)
-    in_memory = [batch for _, batch in held._waiting if isinstance(batch, FileBatch)]
+        queue.put(batch)
+    in_memory = [batch for _, batch in queue._waiting if isinstance(batch, FileBatch)]
     of_pages = [one for batch in in_memory for one in batch.outcomes if isinstance(one.result, Page)]
-    assert not any(one.record.raw for one in of_pages), "the JSON of rows is held beside them"
+    assert not any(one.record.raw for one in of_pages), "the JSON of rows is kept beside them"
     assert len(in_memory) == (len(batches) if most_bytes == 2**30 else 0)
-    taken = [outcome for _ in batches for outcome in held.take().outcomes]
+    taken = [outcome for _ in batches for outcome in queue.take().outcomes]
     places = [outcome.record.place for outcome in taken[:-1]]
     assert [place.batch.to_pylist()[place.row] for place in places if place is not None] == rows
     assert all(place is not None and place.metadata is outcomes[0].record.place.metadata for place in places)  # type: ignore[union-attr]
     assert taken[-1].record.raw == outcomes[-1].record.raw, "a row that is no page is written as JSON"
-    held.close()
+    queue.close()
 
 
 def test_the_temporary_file_holds_each_row_of_parquet_once(tmp_path: Path) -> None:
@@ -92,66 +92,66 @@ def test_the_temporary_file_holds_each_row_of_parquet_once(tmp_path: Path) -> No
     (file,) = check_inputs([str(tmp_path / "pages.parquet")])
     outcomes = [outcome for batch in batches_of(file) for outcome in batch.outcomes]
     assert len({id(outcome.record.place.batch) for outcome in outcomes if outcome.record.place is not None}) == 1
-    held = BatchQueue(file, keep_records=True, most_bytes=0)
+    queue = BatchQueue(file, keep_records=True, most_bytes=0)
     batches = [FileBatch(file, outcomes[start : start + 4]) for start in range(0, len(outcomes), 4)]
     for batch in batches:
-        held.put(batch)
-    assert held._file is not None
-    assert held._file.seek(0, 2) < 2 * sum(len(row["body"]) for row in rows)
-    places = [outcome.record.place for _ in batches for outcome in held.take().outcomes]
+        queue.put(batch)
+    assert queue._file is not None
+    assert queue._file.seek(0, 2) < 2 * sum(len(row["body"]) for row in rows)
+    places = [outcome.record.place for _ in batches for outcome in queue.take().outcomes]
     assert [place.batch.to_pylist()[place.row] for place in places if place is not None] == rows
-    held.close()
+    queue.close()
 
 
 def test_records_of_a_plain_file_of_this_machine_are_not_held(tmp_path: Path) -> None:
     file = written(tmp_path, "pages.jsonl")
-    held = BatchQueue(file, keep_records=True)
+    queue = BatchQueue(file, keep_records=True)
     for batch in batches_of(file):
-        held.put(batch)
-    waiting = [outcome for _, batch in held._waiting if isinstance(batch, FileBatch) for outcome in batch.outcomes]
-    assert [outcome.record.raw for outcome in waiting] == [b"", b"no page", b"", b""], "a line that is no page is held"
-    held.close()
+        queue.put(batch)
+    waiting = [outcome for _, batch in queue._waiting if isinstance(batch, FileBatch) for outcome in batch.outcomes]
+    assert [outcome.record.raw for outcome in waiting] == [b"", b"no page", b"", b""], "a line that is no page is kept"
+    queue.close()
 
 
 @pytest.mark.parametrize("name", ["pages.jsonl", "pages.jsonl.gz"])
 def test_bodies_that_texts_need_wait_in_their_records_only(tmp_path: Path, name: str) -> None:
     file = written(tmp_path, name)
-    held, intake = BatchQueue(file, keep_records=True, keep_bodies=True), Intake(file.source, Settings().input)
+    queue, intake = BatchQueue(file, keep_records=True, keep_bodies=True), Intake(file.source, Settings().input)
     batches = batches_of(file)
     for batch in batches:
-        held.put(batch)
+        queue.put(batch)
     for batch in batches:
-        for outcome, before in zip(held.take().outcomes, batch.outcomes, strict=True):
+        for outcome, before in zip(queue.take().outcomes, batch.outcomes, strict=True):
             if isinstance(outcome.result, Page) and isinstance(before.result, Page):
                 assert outcome.result.body == b""
                 again = outcome.format.decode(FileRecord(outcome.record), intake)
                 assert again is not None
                 assert again.body == before.result.body
-    held.close()
+    queue.close()
 
 
 @pytest.mark.parametrize("name", ["pages.jsonl", "pages.jsonl.gz"])
 def test_records_that_nobody_writes_are_neither_held_nor_read_again(tmp_path: Path, name: str) -> None:
     file = written(tmp_path, name)
     assert file.path is not None
-    held = BatchQueue(file, keep_records=False)
+    queue = BatchQueue(file, keep_records=False)
     batches = batches_of(file)
     for batch in batches:
-        held.put(batch)
+        queue.put(batch)
     file.path.unlink()
-    records = [outcome.record.raw for _ in batches for outcome in held.take().outcomes]
+    records = [outcome.record.raw for _ in batches for outcome in queue.take().outcomes]
     assert records == [b"", b"no page", b"", b""]
-    held.close()
+    queue.close()
 
 
 def test_a_file_that_is_gone_is_told_of_by_who_reads_it(tmp_path: Path) -> None:
     file = written(tmp_path, "pages.jsonl")
     assert file.path is not None
     file.path.unlink()
-    held = BatchQueue(file, keep_records=True)
+    queue = BatchQueue(file, keep_records=True)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         batches_of(file)
-    held.close()
+    queue.close()
 
 
 @pytest.mark.guarantee(
@@ -161,12 +161,12 @@ def test_a_file_that_is_gone_is_told_of_by_who_reads_it(tmp_path: Path) -> None:
 def test_a_record_that_has_changed_is_refused(tmp_path: Path, change: str) -> None:
     file = written(tmp_path, "pages.jsonl")
     assert file.path is not None
-    held = BatchQueue(file, keep_records=True)
+    queue = BatchQueue(file, keep_records=True)
     *_, last = batches_of(file)
-    held.put(last)
+    queue.put(last)
     content = file.path.read_bytes()
     file.path.write_bytes(content.replace(b"three", b"threw") if change == "rewritten" else content[:-1])
     with pytest.raises(InputError, match="must not change during a run, and record 3 has changed") as refused:
-        held.take()
+        queue.take()
     assert str(file.path) in str(refused.value)
-    held.close()
+    queue.close()

@@ -1,4 +1,4 @@
-"""Whatever the bytes, the kernel of the default scheme's columns and its plain-Python twins agree on every one."""
+"""Whatever the bytes, the kernel of the default scheme's columns agrees with its reference implementation."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -67,7 +67,7 @@ LAYOUTS = [SieveSettings(), SieveSettings(1, 3, 64), SieveSettings(9, 20, 2**64 
 
 @settings(max_examples=800, deadline=None)
 @given(pages, st.sampled_from(Markup))
-def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup: Markup) -> None:
+def test_what_stands_around_each_block_is_what_the_reference_sees(page: bytes, markup: Markup) -> None:
     found = blocks_of(page, markup)
     expected = noted_blocks_of(page, markup)
     assert [block.tokens for block in found] == [block.tokens for block in expected]
@@ -79,7 +79,9 @@ def test_what_stands_around_each_block_is_what_the_twin_sees(page: bytes, markup
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(pages, max_size=4), st.sampled_from(Markup), st.sampled_from(LAYOUTS))
-def test_every_column_of_a_batch_is_the_twin_s(batch: list[bytes], markup: Markup, layout: SieveSettings) -> None:
+def test_every_column_of_a_batch_is_that_of_the_reference(
+    batch: list[bytes], markup: Markup, layout: SieveSettings
+) -> None:
     bounds = np.concatenate([[0], np.cumsum([len(page) for page in batch])]).astype(np.int64)
     found = sieve_pages(np.frombuffer(b"".join(batch), dtype=np.uint8), bounds, markup, layout)
     assert len(found) == len(batch)

@@ -1,4 +1,4 @@
-"""An ask for shards that no resolver has answered is known to whoever asks next, on a real broker."""
+"""A resize request without a response is known to the next command that requests, on a real broker."""
 
 import asyncio
 from pathlib import Path
@@ -64,20 +64,20 @@ def test_an_open_resize_request_is_reported_and_can_be_cancelled(
     def resize(*words: str) -> tuple[int, str]:
         capsys.readouterr()
         code = main(["shards", "resize", *words, "-c", str(config)])
-        told = capsys.readouterr()
-        return code, told.out + told.err
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
 
     with TopicSet(kafka.bootstrap_servers, shards=2) as topics:
         config.write_text(topics.toml(), "utf-8")
         settings = settings_from(topics.toml())
         # Requests before the newest round are answered: the resolver ignored this one.
-        asked = write(settings, "matches", KIND_REQUEST, write_request(2))
+        offset = write(settings, "matches", KIND_REQUEST, write_request(2))
         write(settings, "matches", KIND_REQUEST, write_request(7))
         write(
             settings,
             "verdicts",
             KIND_RANGE,
-            write_announcement(RoundAnnouncement(1, (), (asked + 2, 0), (AnnouncedRecord(0, 3, 0),))),
+            write_announcement(RoundAnnouncement(1, (), (offset + 2, 0), (AnnouncedRecord(0, 3, 0),))),
         )
         assert "has no resize to cancel" in resize("--cancel")[1]
 
@@ -86,7 +86,7 @@ def test_an_open_resize_request_is_reported_and_can_be_cancelled(
         for shards in ("3", "4"):
             code, text = resize("--shards", shards)
             assert (code, f"2 -> 3 waits for a resolver, got {shards}" in text) == (2, True), text
-        assert topics.ends("matches")[0] == asked + 3, "nothing was written, and no partition was added for it"
+        assert topics.ends("matches")[0] == offset + 3, "nothing was written, and no partition was added for it"
         assert resize("--cancel")[0] == 0
         assert "has no resize to cancel" in resize("--cancel")[1]
 

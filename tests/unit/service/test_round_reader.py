@@ -1,4 +1,4 @@
-"""A reader of `matches` passes over what is no answer to it, and warns only where a configuration is wrong."""
+"""A reader of `matches` skips the records that are not for it, and warns only where a configuration is wrong."""
 
 from types import SimpleNamespace
 
@@ -77,7 +77,7 @@ async def test_a_resize_makes_no_shard_warn_of_a_wrong_configuration(monkeypatch
 
 async def test_a_stranger_is_warned_of_even_behind_records_of_a_resize(monkeypatch: pytest.MonkeyPatch) -> None:
     filled = encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED, log=LOG)
-    for stranger, said in (
+    for stranger, message in (
         (
             encode_round_record(KIND_CANDIDATES, DIGEST, Share(0, 3), RANGE, log=LOG),
             r"of one of 2 shards, got '0 of 3'",
@@ -90,7 +90,7 @@ async def test_a_stranger_is_warned_of_even_behind_records_of_a_resize(monkeypat
     ):
         found, warned = await read(monkeypatch, 2, filled, stranger, stranger)
         assert (found, len(warned)) == ([], 1)
-        assert said in warned[0]
+        assert message in warned[0]
 
 
 @pytest.mark.parametrize("log", [OTHER, LOG._replace(salt=6)])
@@ -98,6 +98,8 @@ async def test_a_record_about_another_log_is_refused_and_never_skipped(
     monkeypatch: pytest.MonkeyPatch, log: LogIdentity
 ) -> None:
     record = encode_round_record(KIND_FILL_PROGRESS, DIGEST, Share(0, 3), RANGE, FILLED, log)
-    with pytest.raises(OtherLogError, match=f"about the log {LOG} of this reader, and is about the log {log}") as told:
+    with pytest.raises(
+        OtherLogError, match=f"about the log {LOG} of this reader, and is about the log {log}"
+    ) as refused:
         await read(monkeypatch, None, record)
-    assert "give every service topics of its own" in told.value.next_step
+    assert "give every service topics of its own" in refused.value.next_step
