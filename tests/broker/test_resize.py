@@ -161,13 +161,13 @@ def test_two_shards_become_three_from_snapshots(
 def last_round(topics: TopicSet, toml: str, before: int) -> int:
     """The offset of the announcement of the last round before this offset of `verdicts`."""
     digest = digest_of_settings(settings_from(toml))
-    printed = (
+    offsets = (
         decode_round_record(record.value or b"", digest, None, record.topic, record.offset).kind == KIND_RANGE
         and record.offset
         for record in topics.read("verdicts")
         if record.offset < before
     )
-    return max(map(int, printed))
+    return max(map(int, offsets))
 
 
 @contextmanager

@@ -156,8 +156,8 @@ def test_no_dropped_page_of_an_earlier_log_becomes_an_original_if_files_are_nove
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     log = [(at, value) for at, value in earlier_log(tmp_path / "now", old) if not decode(value).forgotten]
-    printed = FromScratch(Settings()).judge(log)
-    dropped = {page for page, kind, _ in printed if kind == Kind.DUPLICATE}
+    judgments = FromScratch(Settings()).judge(log)
+    dropped = {page for page, kind, _ in judgments if kind == Kind.DUPLICATE}
     sent = [one for one in PAGES if page_id_text(one.source, one.partition, one.offset) not in dropped]
     file = archived(tmp_path / "novel.jsonl", sent)
     # Stricter: without the files' word a dropped page would be an original.

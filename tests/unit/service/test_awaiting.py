@@ -61,14 +61,14 @@ CONFIRMED = [[MET[number], confirmed(number, *MET)] for number in range(2)]
 WALKED = [[*CONFIRMED[number], resolution(number)] for number in range(2)]
 
 
-def waits(verdicts: Sequence[TimedMessage], *matches: Sequence[TimedMessage], resolutions: bool = True) -> list[int]:
-    return awaited_shards([NAMED, *verdicts], dict(enumerate(matches)), OPEN, len(matches), resolutions)
+def waits(verdicts: Sequence[TimedMessage], *matches: Sequence[TimedMessage], by_host: bool = True) -> list[int]:
+    return awaited_shards([NAMED, *verdicts], dict(enumerate(matches)), OPEN, len(matches), by_host)
 
 
 def test_each_stage_waits_for_the_shards_that_have_not_completed_it() -> None:
     assert waits([], [], [MET[1]]) == [0]
     assert waits([], MET[:1], MET[1:]) == [0, 1], "nobody has confirmed"
-    assert waits([], MET[:1], MET[1:], resolutions=False) == []
+    assert waits([], MET[:1], MET[1:], by_host=False) == []
     assert waits([], MET[:1], CONFIRMED[1]) == [0]
     assert waits([], *CONFIRMED) == [0, 1], "all have confirmed, and none has walked"
     assert waits([], CONFIRMED[0], WALKED[1]) == [0]
