@@ -50,7 +50,7 @@ class Recorded:
         return main(["replay", "-c", str(self.config), *arguments])
 
     def traces(self) -> dict[str, object]:
-        """All that a replay must leave as it is: ends of the topics, groups and their offsets, the states' files."""
+        """All that a replay must leave as it is: ends of the topics, the group's offsets, the states' files."""
         return {
             **asyncio.run(self._on_broker()),
             **{
@@ -60,6 +60,11 @@ class Recorded:
             },
         }
 
+    async def groups(self) -> set[str]:
+        """The groups of the broker. It removes those of earlier tests some time after their topics."""
+        async with administrator(bootstrap_servers=self.topics.servers) as admin:
+            return {name for name, _ in await admin.list_consumer_groups()}
+
     async def _on_broker(self) -> dict[str, object]:
         names = self.topics.names
         at = [TopicPartition(names[role], n) for role in names for n in range(1 if role == "log" else PARTITIONS)]
@@ -68,7 +73,6 @@ class Recorded:
             offsets = await admin.list_consumer_group_offsets(self.topics.group)
             return {
                 "ends": await consumer.end_offsets(at),
-                "groups": sorted(await admin.list_consumer_groups()),
                 "committed": {partition: found.offset for partition, found in offsets.items()},
             }
 
@@ -183,11 +187,12 @@ def test_other_settings_give_exactly_the_differences_that_judging_page_by_page_f
 def test_a_replay_into_a_file_writes_every_verdict_and_leaves_the_service_untouched(
     recorded: Recorded, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    before = recorded.traces()
+    before, groups = recorded.traces(), asyncio.run(recorded.groups())
     assert before["committed"]
     arguments = ("--into", str(tmp_path / "verdicts.jsonl.gz"), "--state", str(tmp_path / "state"))
     assert recorded.replay(*arguments) == 0
     assert recorded.traces() == before
+    assert asyncio.run(recorded.groups()) <= groups
     assert "0 differ" in capsys.readouterr().out
     lines = [json.loads(line) for line in gzip.decompress((tmp_path / "verdicts.jsonl.gz").read_bytes()).splitlines()]
     written = {line["id"]: (line["verdict"], line["duplicate_of"]) for line in lines}
