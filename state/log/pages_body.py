@@ -122,8 +122,7 @@ def encode_pages(signatures: Signatures, committed: Sequence[CommitMark]) -> byt
     number = {source: row for row, source in enumerate(sources)}
     marks = [_MARK.pack(number[mark.source], mark.partition, mark.offset) for mark in committed]
     named = [source.encode() for source in sources]
-    most = (_OFFSET_BYTES + _COLUMN_BYTES) * len(signatures) + signatures.features.nbytes + signatures.sketch.nbytes
-    buffer = np.empty(most + _text_bytes(signatures), np.uint8)
+    buffer = np.empty(_most_bytes(signatures), np.uint8)
     columns, sketch = _columns(signatures), signatures.sketch.reshape(-1)
     mask, size = _write_columns(
         columns, signatures.offset, signatures.features, sketch, *_TEXTS(signatures)[:-1], buffer
@@ -235,15 +234,15 @@ def split(
 
 def _surely_fits(signatures: Signatures, room: int) -> bool:
     """Whether a record of all pages fits in `room` bytes even with every column, and no URL is cut."""
-    pages, texts = len(signatures), [*map(len, signatures.urls), *map(len, signatures.labels)]
-    most = pages * (_OFFSET_BYTES + _COLUMN_BYTES) + sum(texts) + signatures.features.nbytes + signatures.sketch.nbytes
-    most += _text_bytes(signatures)
-    return pages > 0 and most <= room and max(texts) <= MAX_URL_BYTES
+    texts = [*map(len, signatures.urls), *map(len, signatures.labels)]
+    return len(texts) > 0 and _most_bytes(signatures) + sum(texts) <= room and max(texts) <= MAX_URL_BYTES
 
 
-def _text_bytes(signatures: Signatures) -> int:
-    texts = signatures.blocks.nbytes + signatures.titles.nbytes
-    return texts + _COUNT_BYTES * len(signatures.blocks) + _SAMPLE_BYTES * len(signatures.samples)
+def _most_bytes(signatures: Signatures) -> int:
+    """Return the size of the columns of a record without its URLs and labels, if no column is left out."""
+    ragged = signatures.features, signatures.sketch, signatures.blocks, signatures.titles
+    of_samples = _COUNT_BYTES * len(signatures.blocks) + _SAMPLE_BYTES * len(signatures.samples)
+    return (_OFFSET_BYTES + _COLUMN_BYTES) * len(signatures) + sum([one.nbytes for one in ragged]) + of_samples
 
 
 def marks_bytes(signatures: Signatures, committed: Sequence[CommitMark]) -> int:

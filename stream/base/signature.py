@@ -240,11 +240,6 @@ def empty_rows(
     return column[np.repeat(which, sizes)], bounds_of(sizes * which)
 
 
-def no_text_columns(count: int) -> dict[str, Any]:
-    """The columns that only a scheme with a host memory fills, empty or zero for `count` pages."""
-    return {name: np.zeros(shape(count), dtype) for name, shape, dtype in _UNUSED[-8:]}
-
-
 def _no_numbers(_: int) -> int:
     return 0
 
@@ -270,8 +265,7 @@ _UNUSED: tuple[tuple[str, Callable[[int], Any], Any], ...] = (
     ("titles", _no_numbers, np.uint16),
     ("titles_bounds", _one_more, np.int64),
 )
-"""The columns that only some schemes fill: name, shape by the number of pages, dtype. The last eight belong to a scheme
-with a host memory."""
+"""The columns that only some schemes fill: name, shape by the number of pages, dtype."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,18 +377,17 @@ def page_of_id(text: str) -> PageId | None:
 
 def page_ids_of(signatures: Signatures) -> list[PageId]:
     """The page ids of a record."""
-    sources, named = signatures.sources, signatures.source.tolist()
-    return list(
-        zip(
-            [sources[number] for number in named],
-            signatures.partition.tolist(),
-            signatures.offset.tolist(),
-            strict=True,
-        )
-    )
+    return _page_ids(signatures.sources, signatures.source, signatures.partition, signatures.offset)
 
 
 def page_ids_at(signatures: Signatures, rows: NDArray[np.int64]) -> list[PageId]:
     """The page ids of some rows of a record, int64[r]."""
-    sources = [signatures.sources[source] for source in signatures.source[rows].tolist()]
-    return list(zip(sources, signatures.partition[rows].tolist(), signatures.offset[rows].tolist(), strict=True))
+    columns = signatures.source[rows], signatures.partition[rows], signatures.offset[rows]
+    return _page_ids(signatures.sources, *columns)
+
+
+def _page_ids(
+    sources: Sequence[str], source: NDArray[np.uint16], partition: NDArray[np.int32], offset: NDArray[np.int64]
+) -> list[PageId]:
+    named = [sources[number] for number in source.tolist()]
+    return list(zip(named, partition.tolist(), offset.tolist(), strict=True))

@@ -147,7 +147,7 @@ def test_messages_behind_an_open_transaction_are_counted_until_it_ends(kafka: Br
 
 
 class MiserlyAssignor(StickyPartitionAssignor):  # type: ignore[misc]  # aiokafka's class is untyped
-    """A leader of a group that gives nobody a partition. The workers use an assignor of this name."""
+    """The assignor of a group leader that assigns no partition to any member."""
 
     @classmethod
     def assign(cls, _: Any, members: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The HTTP port serves three paths, refuses the rest, and nobody can hold it up."""
+"""The HTTP port serves three paths and rejects all others. A slow client does not block it."""
 
 import http.client
 import socket
