@@ -87,7 +87,7 @@ class PageMaker:
             rank=read_rank(given.rank) if self._ranked else None,
         )
         # The content number derives from the given bytes. For text, the page already holds the encoded bytes.
-        page = Page(SOURCE, content_number(page.body if isinstance(body, str) else body), *page[2:])
+        page = page._replace(partition=content_number(page.body if isinstance(body, str) else body))
         if self._ranked and page.rank is None and not self._warned:
             self._warned = True
             shown = escape_control_characters(name)

@@ -72,7 +72,6 @@ class SpotsieveScheme:
     def __init__(self, settings: SpotsieveSettings) -> None:
         self.settings = settings
         self.sieve = SieveSettings(settings.shingle_words, settings.minima)
-        self._least_tokens = settings.min_features + settings.shingle_words - 1
         self._owner_of = owner_reader(AUTHOR_PATHS)
         self.host_thresholds = HostThresholds(
             settings.template_share,
@@ -102,15 +101,11 @@ class SpotsieveScheme:
         """
         batch = lay_out(pages)
         sieved = sieve_pages(batch.buffer, batch.bounds, batch.markup, self.sieve)
-        status = status_of(pages, sieved.token_counts >= self._least_tokens)
+        status = status_of(pages, sieved.token_counts >= self.settings.min_features + self.settings.shingle_words - 1)
         judged, owners = is_judged(status), [self._owner_of(page.url) for page in pages]
-        blocks, blocks_bounds = sieved.blocks, sieved.block_bounds
-        samples, samples_bounds = sieved.samples, sieved.sample_bounds
-        titles, titles_bounds = sieved.titles, sieved.title_bounds
-        if False in judged.tolist():
-            blocks, blocks_bounds = empty_rows(blocks, blocks_bounds, judged)
-            samples, samples_bounds = empty_rows(samples, samples_bounds, judged)
-            titles, titles_bounds = empty_rows(titles, titles_bounds, judged)
+        blocks, blocks_bounds = empty_rows(sieved.blocks, sieved.block_bounds, judged)
+        samples, samples_bounds = empty_rows(sieved.samples, sieved.sample_bounds, judged)
+        titles, titles_bounds = empty_rows(sieved.titles, sieved.title_bounds, judged)
         return make_signatures(
             pages,
             sieved.body_digest,
